@@ -1,0 +1,2 @@
+//! Experiments with negative controls, and benchmarks.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The gateway: WebSocket and HTTP over the store.

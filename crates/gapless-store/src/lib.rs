@@ -1,0 +1,1 @@
+//! The source of truth: feeds and entries in SQLite or PostgreSQL.

@@ -1,0 +1,1 @@
+//! Starts the real services that tests need (test only).

@@ -1,0 +1,2 @@
+//! The gapless command: server, client and tools in one binary.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The project's commands: run, test, ci, services.
+fn main() {}
