@@ -171,8 +171,8 @@ pub fn decode_server_message(text: &str) -> Result<ServerMessage, DecodeError> {
             ServerMessage::Event(Event { conv, epoch, entry })
         }
         "hint" => {
-            let frames::Hint { conv, head } = fields("hint", &envelope, text)?;
-            ServerMessage::Hint { conv, head }
+            let frames::Hint { conv, epoch, head } = fields("hint", &envelope, text)?;
+            ServerMessage::Hint { conv, epoch, head }
         }
         "renewed" => {
             let frames::Renewed { rid, expires_at } = fields("renewed", &envelope, text)?;
@@ -208,7 +208,11 @@ impl ServerMessage {
             Self::Sent(sent) => Outgoing::Sent(sent),
             Self::Page { rid, conv, page } => return encode_page(*rid, conv, page),
             Self::Event(event) => return event.encode(),
-            Self::Hint { conv, head } => Outgoing::Hint { conv, head: *head },
+            Self::Hint { conv, epoch, head } => Outgoing::Hint {
+                conv,
+                epoch: *epoch,
+                head: *head,
+            },
             Self::Renewed { rid, expires_at } => Outgoing::Renewed {
                 rid: *rid,
                 expires_at: *expires_at,

@@ -29,6 +29,8 @@ pub enum ServerMessage {
     Hint {
         /// The conversation.
         conv: ConvId,
+        /// The life of the log.
+        epoch: Epoch,
         /// The newest seq.
         head: Seq,
     },
@@ -165,6 +167,7 @@ pub(crate) mod frames {
         },
         Hint {
             conv: &'a ConvId,
+            epoch: Epoch,
             head: Seq,
         },
         Renewed {
@@ -205,6 +208,7 @@ pub(crate) mod frames {
     #[derive(Deserialize)]
     pub(crate) struct Hint {
         pub(crate) conv: ConvId,
+        pub(crate) epoch: Epoch,
         pub(crate) head: Seq,
     }
 
