@@ -1,1 +1,17 @@
 //! The source of truth: feeds and entries in SQLite or PostgreSQL.
+//!
+//! [`Store`] says what a store must do and when; both stores run the same contract suite (`tests/contract`). Everything that a
+//! gateway pushes or answers comes from here, and only this crate knows SQL.
+
+mod commit_queue;
+mod error;
+mod news;
+mod store;
+
+pub use commit_queue::Generation;
+pub use error::{AppendError, CreateError, PageError, StoreError};
+pub use news::{News, NewsReceiver};
+pub use store::{
+    Creation, FeedHead, FeedInfo, LogSlice, Membership, PAGE_ENTRIES_DEFAULT, PAGE_ENTRIES_MAX, PageRequest,
+    Reader, Store, TrimmedTo,
+};

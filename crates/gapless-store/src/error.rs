@@ -1,0 +1,86 @@
+//! What can go wrong in a store, an enum an operation.
+
+use std::time::Duration;
+
+use gapless_core::AppendRefusal;
+use gapless_proto::{Epoch, Seq};
+
+/// The store can't answer at the moment, or is broken. The source is for the log, never for a peer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database can't be reached, was restarted, or took too long. Passing.
+    #[error("the store can't be reached")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// So much waits that more is refused.
+    #[error("the store is busy")]
+    Busy,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// The database holds or says something that this version can't make sense of. Not passing.
+    #[error("the store holds what this version can't read")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Whether trying again later may help.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Busy | Self::Closed => true,
+            Self::Broken(_) => false,
+        }
+    }
+
+    /// When trying again may help.
+    pub fn retry_after(&self) -> Duration {
+        match self {
+            Self::Busy => Duration::from_millis(200),
+            Self::Unreachable(_) | Self::Closed | Self::Broken(_) => Duration::from_secs(1),
+        }
+    }
+}
+
+/// Why an append has no entry to show.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// It was refused, and nothing was stored.
+    #[error(transparent)]
+    Refused(#[from] AppendRefusal),
+    /// Whether it was stored isn't known: repeat it with the same key.
+    #[error("the append's outcome isn't known; repeat it with the same key")]
+    Store(#[from] StoreError),
+}
+
+/// Why a conversation wasn't created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// There is one of that name.
+    #[error("there is a conversation of that name; choose another")]
+    Exists,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// There is no such conversation, or the reader never was in it.
+    #[error("there is no such conversation")]
+    NotFound,
+    /// The cursor is from another life of the log.
+    #[error("the log was rewound since (its epoch is {epoch} now); start it over")]
+    EpochChanged {
+        /// The present epoch.
+        epoch: Epoch,
+    },
+    /// The cursor is beyond the head.
+    #[error("the cursor is beyond the head ({head}) of this log; start it over")]
+    CursorAhead {
+        /// The head.
+        head: Seq,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,47 @@
+//! What a store tells of its commits.
+
+use gapless_proto::{ConvId, Entry};
+use tokio::sync::mpsc;
+
+use crate::FeedHead;
+
+/// What one commit did to one feed.
+///
+/// News of one feed comes in seq order from one store, but it may be lost: when the receiver lags by
+/// [`NEWS_WAITING_MAX`] commits, further news is dropped. Receivers notice the gap by seq and read [`crate::Store::log`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// The feed.
+    pub conv: ConvId,
+    /// Where it is after the commit.
+    pub feed: FeedHead,
+    /// What was appended, in seq order; empty when only the epoch was raised.
+    pub entries: Vec<Entry>,
+}
+
+/// How many commits' news may wait.
+pub(crate) const NEWS_WAITING_MAX: usize = 4_096;
+
+/// Where the news of a store arrives; one vector a commit.
+pub type NewsReceiver = mpsc::Receiver<Vec<News>>;
+
+/// The store's end.
+#[derive(Debug, Clone)]
+pub(crate) struct NewsSender(mpsc::Sender<Vec<News>>);
+
+impl NewsSender {
+    pub(crate) fn channel() -> (Self, NewsReceiver) {
+        let (sender, receiver) = mpsc::channel(NEWS_WAITING_MAX);
+        (Self(sender), receiver)
+    }
+
+    /// Passes on a commit's news, or drops it when too much waits already.
+    pub(crate) fn publish(&self, news: Vec<News>) {
+        if news.is_empty() {
+            return;
+        }
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(news) {
+            metrics::counter!("gapless_news_dropped_total").increment(1);
+        }
+    }
+}
