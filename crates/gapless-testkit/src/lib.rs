@@ -1,1 +1,19 @@
-//! Starts the real services that tests need (test only).
+//! Starts the real services that tests need, and breaks them on purpose (test only).
+//!
+//! [`Postgres`] is a private PostgreSQL that can be killed and brought back, [`SharedPostgres`] the one that
+//! `cargo xtask test` starts for all tests, [`Gateway`] a running `gapless serve`, and [`FaultyProxy`] the network
+//! between a client and it. Everything is blocking and joins what it started when dropped.
+
+mod faulty_proxy;
+mod gateway;
+mod port;
+mod postgres;
+mod process;
+mod shared_postgres;
+
+pub use faulty_proxy::FaultyProxy;
+pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};
+pub use port::free_port;
+pub use postgres::{Postgres, PostgresBinaries};
+pub use process::is_root;
+pub use shared_postgres::{GAPLESS_TEST_POSTGRES, SharedPostgres};

@@ -1,0 +1,151 @@
+//! The thread behind a proxy: one wait for all sockets.
+
+use std::io::{ErrorKind, Read as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::relay::{Faults, Relay, reset};
+use super::{Counts, Order};
+
+/// Owns the listener and all connections of a proxy, and carries out its orders.
+pub(super) struct Switchboard {
+    listener: TcpListener,
+    upstream: SocketAddr,
+    inbox: Receiver<(Order, SyncSender<Counts>)>,
+    woken: UnixStream,
+    faults: Faults,
+    refuses: bool,
+    relays: Vec<Relay>,
+    total: usize,
+}
+
+impl Switchboard {
+    pub(super) fn listen(
+        upstream: SocketAddr,
+        inbox: Receiver<(Order, SyncSender<Counts>)>,
+        woken: UnixStream,
+    ) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening for a proxy")?;
+        listener.set_nonblocking(true).context("listening for a proxy")?;
+        woken.set_nonblocking(true).context("listening for a proxy")?;
+        let faults = Faults::default();
+        Ok(Self {
+            listener,
+            upstream,
+            inbox,
+            woken,
+            faults,
+            refuses: false,
+            relays: Vec::new(),
+            total: 0,
+        })
+    }
+
+    pub(super) fn address(&self) -> anyhow::Result<SocketAddr> {
+        self.listener
+            .local_addr()
+            .context("reading the address of a proxy")
+    }
+
+    /// Works until the proxy that gives the orders is dropped.
+    pub(super) fn run(mut self) {
+        loop {
+            let ready = self.wait();
+            match self.carry_out_orders() {
+                Proxy::Dropped => return,
+                Proxy::Alive => {}
+            }
+            if ready.contains(&self.listener.as_raw_fd()) && !self.faults.blackhole {
+                self.accept();
+            }
+            self.relays
+                .retain_mut(|relay| relay.forward(self.faults).is_open());
+        }
+    }
+
+    /// Waits until something can be moved; returns the sockets where it can.
+    fn wait(&self) -> Vec<RawFd> {
+        let mut wanted = vec![PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)];
+        if !self.faults.blackhole {
+            wanted.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
+        }
+        wanted.extend(self.relays.iter().flat_map(|relay| relay.wanted(self.faults)));
+        match poll(&mut wanted, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => panic!("waiting for the sockets of a proxy failed: {errno}"),
+        }
+        wanted
+            .iter()
+            .filter(|socket| socket.any().unwrap_or(false))
+            .map(|socket| socket.as_fd().as_raw_fd())
+            .collect()
+    }
+
+    fn carry_out_orders(&mut self) -> Proxy {
+        let mut wakes = [0; 64];
+        while matches!(self.woken.read(&mut wakes), Ok(count) if count > 0) {}
+        loop {
+            match self.inbox.try_recv() {
+                Ok((order, reply)) => {
+                    self.carry_out(order);
+                    reply
+                        .send(Counts {
+                            open: self.relays.len(),
+                            total: self.total,
+                        })
+                        .ok();
+                }
+                Err(TryRecvError::Empty) => return Proxy::Alive,
+                Err(TryRecvError::Disconnected) => return Proxy::Dropped,
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::SetUpstream(upstream) => self.upstream = upstream,
+            Order::Cut => self.relays.drain(..).for_each(Relay::cut),
+            Order::Blackhole(on) => self.faults.blackhole = on,
+            Order::DropReplies(on) => self.faults.drop_replies = on,
+            Order::Refuse(on) => self.refuses = on,
+            Order::Count => {}
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            match self.listener.accept() {
+                Ok((client, _)) if self.refuses => reset(client),
+                Ok((client, _)) => self.connect(client),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// A client whose server can't be reached is reset, as if it had tried itself.
+    fn connect(&mut self, client: TcpStream) {
+        let server = match TcpStream::connect_timeout(&self.upstream, CONNECT_PATIENCE) {
+            Ok(server) => server,
+            Err(_) => return reset(client),
+        };
+        if let Ok(relay) = Relay::new(client, server) {
+            self.relays.push(relay);
+            self.total += 1;
+        }
+    }
+}
+
+enum Proxy {
+    Alive,
+    Dropped,
+}
+
+const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
