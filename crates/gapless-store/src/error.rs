@@ -1,5 +1,6 @@
 //! What can go wrong in a store, an enum an operation.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use gapless_core::AppendRefusal;
@@ -83,4 +84,58 @@ pub enum PageError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Why a store can't be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no folder for the file.
+    #[error("there is no folder {}; create it, or choose another place for the database", folder.display())]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The file is there and is something else.
+    #[error("{} isn't a database of gapless; choose another file", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process has the file open.
+    #[error("{} is in use by another process; stop that one first", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The database was written by a later version.
+    #[error(
+        "the database has schema version {found}, and this program knows up to {known}; run a newer gapless"
+    )]
+    NewerSchema {
+        /// The version that was found.
+        found: i32,
+        /// The newest version that is known.
+        known: i32,
+    },
+    /// The schema can't be brought up to date.
+    #[error("the database's schema can't be brought up to date; restore it from a backup, or see the cause")]
+    Migration(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database can't be reached or read.
+    #[error(
+        "the database can't be opened; see that it runs and that the address, the user and the rights are correct"
+    )]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl OpenError {
+    /// What a failed run of the migrations means, given the newest version that this program knows.
+    pub(crate) fn of_migration(error: refinery::Error, known: i32) -> Self {
+        match error.kind() {
+            refinery::error::Kind::MissingVersion(found) if found.version() > known => Self::NewerSchema {
+                found: found.version(),
+                known,
+            },
+            _ => Self::Migration(Box::new(error)),
+        }
+    }
 }

@@ -9,7 +9,7 @@ mod news;
 mod store;
 
 pub use commit_queue::Generation;
-pub use error::{AppendError, CreateError, PageError, StoreError};
+pub use error::{AppendError, CreateError, OpenError, PageError, StoreError};
 pub use news::{News, NewsReceiver};
 pub use store::{
     Creation, FeedHead, FeedInfo, LogSlice, Membership, PAGE_ENTRIES_DEFAULT, PAGE_ENTRIES_MAX, PageRequest,

@@ -1,0 +1,33 @@
+//! What every store must do, as sentences; each runs on each store.
+//!
+//! A test is an `async fn(World)` that its module hands to [`contract!`], which makes one test a store of it. A store takes part
+//! with a [`world::Database`] and one line in [`contract!`].
+
+#![allow(dead_code, unused_macros, unused_imports)]
+
+/// Makes tests of sentences: one a store.
+macro_rules! contract {
+    ($($sentence:ident),* $(,)?) => {
+        // crate::on_store!(postgres, crate::postgres_database::PostgresDatabase::fresh(); $($sentence)*);
+    };
+}
+
+/// Makes tests of sentences for one store, given how to get a fresh database of it.
+macro_rules! on_store {
+    ($store:ident, $database:expr; $($sentence:ident)*) => {
+        mod $store {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $sentence() {
+                    super::$sentence(crate::world::World::begin($database).await).await;
+                }
+            )*
+        }
+    };
+}
+
+use contract;
+use on_store;
+
+mod append;
+mod world;
