@@ -188,18 +188,8 @@ pub struct FeedState {
 impl FeedState {
     /// A feed that nobody is in and nothing was said in.
     pub fn created(epoch: Epoch, history: History, creator: UserId) -> Self {
-        let row = FeedRow {
-            epoch,
-            head: Seq::ZERO,
-            history,
-            creator,
-            members: 0,
-        };
-        Self {
-            row,
-            memberships: BTreeMap::new(),
-            keys: BTreeMap::new(),
-        }
+        let row = FeedRow { epoch, head: Seq::ZERO, history, creator, members: 0 };
+        Self { row, memberships: BTreeMap::new(), keys: BTreeMap::new() }
     }
 
     fn member_state(&self, user: &UserId) -> MemberState {
@@ -207,13 +197,8 @@ impl FeedState {
             return MemberState::Never;
         };
         match membership.visible.to {
-            None => MemberState::Member {
-                joined: membership.joined,
-            },
-            Some(left) => MemberState::Former {
-                left,
-                by_themselves: membership.left_by_themselves,
-            },
+            None => MemberState::Member { joined: membership.joined },
+            Some(left) => MemberState::Former { left, by_themselves: membership.left_by_themselves },
         }
     }
 }
@@ -232,12 +217,7 @@ pub struct AppendBatch {
 impl AppendBatch {
     /// Begins a batch over the feeds that were locked.
     pub fn new(now: Timestamp, feeds: BTreeMap<ConvId, FeedState>) -> Self {
-        Self {
-            now,
-            feeds,
-            entries: Vec::new(),
-            memberships: BTreeMap::new(),
-        }
+        Self { now, feeds, entries: Vec::new(), memberships: BTreeMap::new() }
     }
 
     /// Decides the next append, in the order of arrival.
@@ -281,9 +261,7 @@ impl AppendBatch {
 
     /// The membership rows to write, by conversation, user and join seq.
     pub fn memberships(&self) -> impl Iterator<Item = (&ConvId, &UserId, &MembershipRow)> {
-        self.memberships
-            .iter()
-            .map(|((conv, user, _), row)| (conv, user, row))
+        self.memberships.iter().map(|((conv, user, _), row)| (conv, user, row))
     }
 
     /// The feed rows that changed, in id order, with their new head and count of members.
@@ -291,20 +269,11 @@ impl AppendBatch {
         let mut changed: Vec<&ConvId> = self.entries.iter().map(|(conv, _)| conv).collect();
         changed.sort_unstable();
         changed.dedup();
-        changed
-            .into_iter()
-            .filter_map(|conv| Some((conv, &self.feeds.get(conv)?.row)))
+        changed.into_iter().filter_map(|conv| Some((conv, &self.feeds.get(conv)?.row)))
     }
 
     fn already(&self, feed: &FeedState, seq: Seq) -> Appended {
-        Appended {
-            position: Position {
-                epoch: feed.row.epoch,
-                seq,
-            },
-            ts: self.now,
-            duplicate: true,
-        }
+        Appended { position: Position { epoch: feed.row.epoch, seq }, ts: self.now, duplicate: true }
     }
 
     fn append_message(&mut self, conv: &ConvId, sender: &UserId, key: &Key, body: &Body) -> Appended {
@@ -314,9 +283,7 @@ impl AppendBatch {
             ts: appended.ts,
             content: StoredContent::Body(body.clone()),
         };
-        self.feed_mut(conv)
-            .keys
-            .insert((sender.clone(), key.clone()), stored);
+        self.feed_mut(conv).keys.insert((sender.clone(), key.clone()), stored);
         appended
     }
 
@@ -327,11 +294,7 @@ impl AppendBatch {
         let former_end = feed.memberships.get(user).and_then(|former| former.visible.to);
         let from = feed.row.history.visible_from(joined, former_end);
         feed.row.members += 1;
-        let row = MembershipRow {
-            visible: Interval { from, to: None },
-            joined,
-            left_by_themselves: false,
-        };
+        let row = MembershipRow { visible: Interval { from, to: None }, joined, left_by_themselves: false };
         self.write_membership(conv, user, row);
         appended
     }
@@ -351,8 +314,7 @@ impl AppendBatch {
 
     fn write_membership(&mut self, conv: &ConvId, user: &UserId, row: MembershipRow) {
         self.feed_mut(conv).memberships.insert(user.clone(), row.clone());
-        self.memberships
-            .insert((conv.clone(), user.clone(), row.joined), row);
+        self.memberships.insert((conv.clone(), user.clone(), row.joined), row);
     }
 
     fn append_entry(
@@ -366,30 +328,14 @@ impl AppendBatch {
         let ts = self.now;
         let row = &mut self.feed_mut(conv).row;
         row.head = row.head.next();
-        let position = Position {
-            epoch: row.epoch,
-            seq: row.head,
-        };
-        let entry = Entry {
-            seq: position.seq,
-            kind,
-            sender: sender.clone(),
-            key: key.cloned(),
-            ts,
-            body,
-        };
+        let position = Position { epoch: row.epoch, seq: row.head };
+        let entry = Entry { seq: position.seq, kind, sender: sender.clone(), key: key.cloned(), ts, body };
         self.entries.push((conv.clone(), entry));
-        Appended {
-            position,
-            ts,
-            duplicate: false,
-        }
+        Appended { position, ts, duplicate: false }
     }
 
     fn feed_mut(&mut self, conv: &ConvId) -> &mut FeedState {
-        self.feeds
-            .get_mut(conv)
-            .expect("an append is decided only for a feed that is there")
+        self.feeds.get_mut(conv).expect("an append is decided only for a feed that is there")
     }
 }
 
@@ -397,14 +343,7 @@ fn repeated(epoch: Epoch, stored: &StoredKey, body: &Body) -> AppendOutcome {
     if !stored.content.is(body) {
         return Err(AppendRefusal::KeyConflict { seq: stored.seq });
     }
-    Ok(Appended {
-        position: Position {
-            epoch,
-            seq: stored.seq,
-        },
-        ts: stored.ts,
-        duplicate: true,
-    })
+    Ok(Appended { position: Position { epoch, seq: stored.seq }, ts: stored.ts, duplicate: true })
 }
 
 fn membership_body(user: &UserId) -> Body {
@@ -428,9 +367,7 @@ fn may_send(authority: Authority, sender: MemberState) -> Result<(), AppendRefus
 fn may_add(authority: Authority, user: &UserId, by: &UserId, feed: &FeedState) -> Result<(), AppendRefusal> {
     let state = feed.member_state(by);
     match state {
-        MemberState::Former {
-            by_themselves: true, ..
-        } if user == by => Ok(()),
+        MemberState::Former { by_themselves: true, .. } if user == by => Ok(()),
         MemberState::Never | MemberState::Member { .. } | MemberState::Former { .. } => {
             may_look(authority, state)
         }

@@ -4,10 +4,14 @@
 //! stores, the gateway, the client and the simulation all drive this same code.
 
 mod append;
+mod delivery;
+mod hub;
 mod membership;
 
 pub use append::{
     Append, AppendBatch, AppendOutcome, AppendRefusal, Appended, Authority, FeedRow, FeedState, Operation,
     StoredContent, StoredKey,
 };
+pub use delivery::{Delivery, DeliveryConfig, Outgoing};
+pub use hub::{FeedNews, Fresh, Hub, HubCommand, HubConfig, Standing};
 pub use membership::{History, Interval, MemberState, MembershipRow};

@@ -110,10 +110,7 @@ mod tests {
 
     #[test]
     fn an_interval_holds_both_of_its_ends() {
-        let interval = Interval {
-            from: seq(3),
-            to: Some(seq(5)),
-        };
+        let interval = Interval { from: seq(3), to: Some(seq(5)) };
         let inside: Vec<_> = (1..8).filter(|n| interval.contains(seq(*n))).collect();
         assert_eq!(inside, [3, 4, 5]);
     }

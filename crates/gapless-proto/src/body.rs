@@ -22,16 +22,12 @@ pub struct BodyError(#[source] serde_json::Error);
 impl Body {
     /// Checks that a text is one JSON value and keeps it.
     pub fn from_text(text: String) -> Result<Self, BodyError> {
-        RawValue::from_string(text)
-            .map(|raw| Self(Arc::from(raw)))
-            .map_err(BodyError)
+        RawValue::from_string(text).map(|raw| Self(Arc::from(raw))).map_err(BodyError)
     }
 
     /// Encodes a value.
     pub fn from_value(value: &impl Serialize) -> Result<Self, BodyError> {
-        serde_json::value::to_raw_value(value)
-            .map(|raw| Self(Arc::from(raw)))
-            .map_err(BodyError)
+        serde_json::value::to_raw_value(value).map(|raw| Self(Arc::from(raw))).map_err(BodyError)
     }
 
     /// Reads the text as a `T`.

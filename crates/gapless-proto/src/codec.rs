@@ -49,10 +49,8 @@ struct Envelope<'a> {
 }
 
 fn envelope(text: &str) -> Result<Envelope<'_>, DecodeError> {
-    serde_json::from_str(text).map_err(|error| DecodeError {
-        rid: None,
-        kind: DecodeErrorKind::NotAMessage(error),
-    })
+    serde_json::from_str(text)
+        .map_err(|error| DecodeError { rid: None, kind: DecodeErrorKind::NotAMessage(error) })
 }
 
 fn fields<'a, T: Deserialize<'a>>(
@@ -60,10 +58,8 @@ fn fields<'a, T: Deserialize<'a>>(
     envelope: &Envelope<'_>,
     text: &'a str,
 ) -> Result<T, DecodeError> {
-    serde_json::from_str(text).map_err(|error| DecodeError {
-        rid: rid(envelope),
-        kind: DecodeErrorKind::Field { message, error },
-    })
+    serde_json::from_str(text)
+        .map_err(|error| DecodeError { rid: rid(envelope), kind: DecodeErrorKind::Field { message, error } })
 }
 
 fn rid(envelope: &Envelope<'_>) -> Option<Rid> {
@@ -84,20 +80,8 @@ pub fn decode_client_message(text: &str) -> Result<ClientMessage, DecodeError> {
             ClientMessage::Send { rid, conv, key, body }
         }
         "sync" => {
-            let fields::Sync {
-                rid,
-                conv,
-                after,
-                limit,
-                epoch,
-            } = fields("sync", &envelope, text)?;
-            ClientMessage::Sync {
-                rid,
-                conv,
-                after,
-                limit,
-                epoch,
-            }
+            let fields::Sync { rid, conv, after, limit, epoch } = fields("sync", &envelope, text)?;
+            ClientMessage::Sync { rid, conv, after, limit, epoch }
         }
         "ack" => {
             let fields::Ack { conv, cursor, epoch } = fields("ack", &envelope, text)?;
@@ -127,47 +111,15 @@ pub fn decode_server_message(text: &str) -> Result<ServerMessage, DecodeError> {
         "welcome" => ServerMessage::Welcome(fields("welcome", &envelope, text)?),
         "sent" => ServerMessage::Sent(fields("sent", &envelope, text)?),
         "page" => {
-            let frames::Page {
-                rid,
-                conv,
-                epoch,
-                min_seq,
-                head,
-                next_after,
-                has_more,
-                trimmed,
-                events,
-            } = fields("page", &envelope, text)?;
-            let page = Page {
-                epoch,
-                min_seq,
-                head,
-                next_after,
-                has_more,
-                trimmed,
-                events,
-            };
+            let frames::Page { rid, conv, epoch, min_seq, head, next_after, has_more, trimmed, events } =
+                fields("page", &envelope, text)?;
+            let page = Page { epoch, min_seq, head, next_after, has_more, trimmed, events };
             ServerMessage::Page { rid, conv, page }
         }
         "event" => {
-            let frames::Event {
-                conv,
-                epoch,
-                seq,
-                kind,
-                sender,
-                key,
-                ts,
-                body,
-            } = fields("event", &envelope, text)?;
-            let entry = Entry {
-                seq,
-                kind,
-                sender,
-                key,
-                ts,
-                body,
-            };
+            let frames::Event { conv, epoch, seq, kind, sender, key, ts, body } =
+                fields("event", &envelope, text)?;
+            let entry = Entry { seq, kind, sender, key, ts, body };
             ServerMessage::Event(Event { conv, epoch, entry })
         }
         "hint" => {
@@ -182,9 +134,7 @@ pub fn decode_server_message(text: &str) -> Result<ServerMessage, DecodeError> {
         "pong" => ServerMessage::Pong,
         "error" => ServerMessage::Error(fields("error", &envelope, text)?),
         "notice" => ServerMessage::Notice(fields("notice", &envelope, text)?),
-        unknown => ServerMessage::Unknown {
-            t: unknown.chars().take(QUOTED_CHARS_MAX).collect(),
-        },
+        unknown => ServerMessage::Unknown { t: unknown.chars().take(QUOTED_CHARS_MAX).collect() },
     })
 }
 
@@ -208,15 +158,8 @@ impl ServerMessage {
             Self::Sent(sent) => Outgoing::Sent(sent),
             Self::Page { rid, conv, page } => return encode_page(*rid, conv, page),
             Self::Event(event) => return event.encode(),
-            Self::Hint { conv, epoch, head } => Outgoing::Hint {
-                conv,
-                epoch: *epoch,
-                head: *head,
-            },
-            Self::Renewed { rid, expires_at } => Outgoing::Renewed {
-                rid: *rid,
-                expires_at: *expires_at,
-            },
+            Self::Hint { conv, epoch, head } => Outgoing::Hint { conv, epoch: *epoch, head: *head },
+            Self::Renewed { rid, expires_at } => Outgoing::Renewed { rid: *rid, expires_at: *expires_at },
             Self::Ping => Outgoing::Ping,
             Self::Pong => Outgoing::Pong,
             Self::Error(error) => Outgoing::Error(error),
@@ -229,14 +172,7 @@ impl ServerMessage {
 impl Event {
     /// The frame's text; made once for all readers.
     pub fn encode(&self) -> String {
-        let Entry {
-            seq,
-            kind,
-            sender,
-            key,
-            ts,
-            body,
-        } = &self.entry;
+        let Entry { seq, kind, sender, key, ts, body } = &self.entry;
         encode(&frames::Outgoing::Event {
             conv: &self.conv,
             epoch: self.epoch,

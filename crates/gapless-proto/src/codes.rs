@@ -154,10 +154,8 @@ mod tests {
 
     #[test]
     fn the_range_of_a_close_code_tells_whether_to_come_back() {
-        let come_back: Vec<_> = CloseCode::ALL
-            .into_iter()
-            .filter(|code| CloseCode::is_retryable(code.number()))
-            .collect();
+        let come_back: Vec<_> =
+            CloseCode::ALL.into_iter().filter(|code| CloseCode::is_retryable(code.number())).collect();
         assert_eq!(
             come_back,
             [
@@ -173,23 +171,14 @@ mod tests {
     #[test]
     fn a_reason_fits_into_a_close_frame() {
         for code in CloseCode::ALL {
-            assert!(
-                code.reason().len() <= 123,
-                "{code} is longer than RFC 6455 §5.5 allows"
-            );
+            assert!(code.reason().len() <= 123, "{code} is longer than RFC 6455 §5.5 allows");
         }
     }
 
     #[test]
     fn a_code_of_a_newer_server_is_read_as_unknown() -> Result<(), serde_json::Error> {
-        assert_eq!(
-            serde_json::from_str::<ErrorCode>(r#""TEAPOT""#)?,
-            ErrorCode::Unknown
-        );
-        assert_eq!(
-            serde_json::from_str::<NoticeCode>(r#""TEAPOT""#)?,
-            NoticeCode::Unknown
-        );
+        assert_eq!(serde_json::from_str::<ErrorCode>(r#""TEAPOT""#)?, ErrorCode::Unknown);
+        assert_eq!(serde_json::from_str::<NoticeCode>(r#""TEAPOT""#)?, NoticeCode::Unknown);
         Ok(())
     }
 }

@@ -41,10 +41,7 @@ fn check(what: &'static str, text: &str) -> Result<(), IdError> {
         return Err(IdError::Empty { what });
     }
     if text.len() > ID_BYTES_MAX {
-        return Err(IdError::TooLong {
-            what,
-            bytes: text.len(),
-        });
+        return Err(IdError::TooLong { what, bytes: text.len() });
     }
     match text.chars().find(|c| c.is_whitespace() || c.is_control()) {
         Some(found) => Err(IdError::Character { what, found }),
@@ -169,19 +166,11 @@ mod tests {
 
     #[test]
     fn an_id_holds_1_to_128_bytes() {
-        assert_eq!(
-            ConvId::new(""),
-            Err(IdError::Empty {
-                what: "conversation id"
-            })
-        );
+        assert_eq!(ConvId::new(""), Err(IdError::Empty { what: "conversation id" }));
         assert!(ConvId::new(&"é".repeat(64)).is_ok());
         assert_eq!(
             UserId::new(&"x".repeat(10_000)),
-            Err(IdError::TooLong {
-                what: "user id",
-                bytes: 10_000
-            })
+            Err(IdError::TooLong { what: "user id", bytes: 10_000 })
         );
     }
 

@@ -62,11 +62,7 @@ impl CommitQueue {
     pub(crate) fn new() -> (Self, Committer) {
         let (sender, receiver) = mpsc::channel(APPENDS_WAITING_MAX);
         let generation = Arc::new(AtomicU64::new(0));
-        let committer = Committer {
-            receiver,
-            generation: Arc::clone(&generation),
-            held_back: None,
-        };
+        let committer = Committer { receiver, generation: Arc::clone(&generation), held_back: None };
         (Self { sender, generation }, committer)
     }
 
@@ -81,19 +77,11 @@ impl CommitQueue {
         generation: Option<Generation>,
     ) -> Result<Appended, AppendError> {
         let (reply, outcome) = oneshot::channel();
-        self.sender
-            .try_send(Waiting {
-                append,
-                generation,
-                reply,
-            })
-            .map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => StoreError::Busy,
-                mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
-            })?;
-        outcome
-            .await
-            .unwrap_or(Err(AppendError::Store(StoreError::Closed)))
+        self.sender.try_send(Waiting { append, generation, reply }).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StoreError::Busy,
+            mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
+        })?;
+        outcome.await.unwrap_or(Err(AppendError::Store(StoreError::Closed)))
     }
 }
 
@@ -170,11 +158,7 @@ mod tests {
             key: Key::new("k").unwrap(),
             body: Body::from_text(format!("\"{}\"", "x".repeat(body_bytes))).unwrap(),
         };
-        Append {
-            conv: ConvId::new("c").unwrap(),
-            authority: Authority::Member,
-            operation,
-        }
+        Append { conv: ConvId::new("c").unwrap(), authority: Authority::Member, operation }
     }
 
     /// Queues an append without waiting for its outcome.

@@ -35,12 +35,7 @@ impl FaultyProxy {
         let switchboard = Switchboard::listen(upstream, inbox, woken)?;
         let address = switchboard.address()?;
         let thread = thread::spawn(move || switchboard.run());
-        Ok(Self {
-            address,
-            orders,
-            wake,
-            thread: Some(thread),
-        })
+        Ok(Self { address, orders, wake, thread: Some(thread) })
     }
 
     /// Where clients connect to.
@@ -89,12 +84,8 @@ impl FaultyProxy {
     /// Has the thread carry out an order, and waits until it is done.
     fn order(&self, order: Order) -> Counts {
         let (reply, done) = mpsc::sync_channel(1);
-        self.orders
-            .send((order, reply))
-            .expect("the proxy's thread ends only with the proxy");
-        (&self.wake)
-            .write_all(&[0])
-            .expect("the proxy's thread ends only with the proxy");
+        self.orders.send((order, reply)).expect("the proxy's thread ends only with the proxy");
+        (&self.wake).write_all(&[0]).expect("the proxy's thread ends only with the proxy");
         done.recv().expect("the proxy's thread answers every order")
     }
 }

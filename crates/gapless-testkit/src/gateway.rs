@@ -52,11 +52,7 @@ impl Gateway {
             .tempdir()
             .context("making a temporary folder for the log of a gateway")?;
         let running = Running::start(&mut command, &folder)?;
-        Ok(Self {
-            command,
-            folder,
-            running,
-        })
+        Ok(Self { command, folder, running })
     }
 
     /// Kills the process if it still runs, and starts the same command again.
@@ -79,10 +75,7 @@ impl Gateway {
     /// Waits for the process to exit, at most for `patience`.
     pub fn wait_exit(&mut self, patience: Duration) -> anyhow::Result<ExitStatus> {
         process::wait_for_exit(&mut self.running.child, patience)?.ok_or_else(|| {
-            anyhow!(
-                "the gateway still runs after {patience:?}; its log ends with:\n{}",
-                self.log_tail()
-            )
+            anyhow!("the gateway still runs after {patience:?}; its log ends with:\n{}", self.log_tail())
         })
     }
 
@@ -124,13 +117,7 @@ impl Gateway {
 
     fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         // After it was reaped, its id may belong to another process.
-        if self
-            .running
-            .child
-            .try_wait()
-            .context("looking after the gateway")?
-            .is_some()
-        {
+        if self.running.child.try_wait().context("looking after the gateway")?.is_some() {
             return Ok(());
         }
         process::send_signal(self.running.pid(), signal)
@@ -158,17 +145,9 @@ impl Running {
             .stderr(log)
             .spawn()
             .with_context(|| format!("starting {}", command.get_program().display()))?;
-        let (reader, announced) = read_output(
-            child
-                .stdout
-                .take()
-                .context("the gateway has no standard output")?,
-        );
-        let mut running = Self {
-            child,
-            address: SocketAddr::from(([0, 0, 0, 0], 0)),
-            reader: Some(reader),
-        };
+        let (reader, announced) =
+            read_output(child.stdout.take().context("the gateway has no standard output")?);
+        let mut running = Self { child, address: SocketAddr::from(([0, 0, 0, 0], 0)), reader: Some(reader) };
         running.address = announced.recv_timeout(START_PATIENCE).map_err(|_| {
             let log = process::log_tail(&stderr_file(folder));
             anyhow!("the gateway did not print `{ANNOUNCEMENT}127.0.0.1:PORT`; its log ends with:\n{log}")
@@ -184,9 +163,7 @@ impl Running {
         self.child.kill().context("killing the gateway")?;
         self.child.wait().context("reaping the gateway")?;
         if let Some(reader) = self.reader.take() {
-            reader
-                .join()
-                .map_err(|_| anyhow!("reading the output of the gateway panicked"))?;
+            reader.join().map_err(|_| anyhow!("reading the output of the gateway panicked"))?;
         }
         Ok(())
     }

@@ -125,13 +125,7 @@ impl Postgres {
             chown(folder.path(), Some(account.user), Some(account.group))
                 .context("giving PostgreSQL its folder")?;
         }
-        let postgres = Self {
-            binaries,
-            account,
-            folder,
-            port: 0,
-            server: None,
-        };
+        let postgres = Self { binaries, account, folder, port: 0, server: None };
         postgres.initialise()?;
         Ok(postgres)
     }
@@ -139,21 +133,13 @@ impl Postgres {
     fn initialise(&self) -> anyhow::Result<()> {
         let output = self
             .command("initdb")
-            .args([
-                "--username=postgres",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--locale=C",
-            ])
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"])
             .args(["--no-sync", "--no-instructions", "--pgdata"])
             .arg(self.data_folder())
             .output()
             .context("running initdb")?;
         if !output.status.success() {
-            bail!(
-                "initdb failed: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
+            bail!("initdb failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         OpenOptions::new()
             .append(true)
@@ -234,15 +220,11 @@ struct Account {
 
 impl Account {
     fn find() -> anyhow::Result<Self> {
-        let user = User::from_name("postgres")
-            .context("looking for the user postgres")?
-            .ok_or_else(|| {
+        let user =
+            User::from_name("postgres").context("looking for the user postgres")?.ok_or_else(|| {
                 anyhow!("PostgreSQL refuses root and there is no user postgres; run `useradd postgres`")
             })?;
-        Ok(Self {
-            user: user.uid,
-            group: user.gid,
-        })
+        Ok(Self { user: user.uid, group: user.gid })
     }
 }
 

@@ -51,13 +51,7 @@ pub(crate) fn resident_bytes(pid: Pid) -> anyhow::Result<u64> {
         .with_context(|| format!("process {pid} is not running"))?;
     let kibibytes: u64 = status
         .lines()
-        .find_map(|line| {
-            line.strip_prefix("VmRSS:")?
-                .trim()
-                .strip_suffix(" kB")?
-                .parse()
-                .ok()
-        })
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok())
         .ok_or_else(|| anyhow!("/proc/{pid}/status has no VmRSS; the process has exited"))?;
     Ok(kibibytes * 1024)
 }
@@ -142,9 +136,7 @@ mod tests {
         assert_eq!(wait_for_exit(&mut child, Duration::ZERO).unwrap(), None);
 
         drop(child.stdin.take());
-        let status = wait_for_exit(&mut child, Duration::from_secs(10))
-            .unwrap()
-            .unwrap();
+        let status = wait_for_exit(&mut child, Duration::from_secs(10)).unwrap().unwrap();
         assert!(status.success());
     }
 

@@ -14,21 +14,14 @@ fn message(sender: &str, key: &str, body: &str) -> Append {
         key: Key::new(key).unwrap(),
         body: Body::from_text(body.to_owned()).unwrap(),
     };
-    Append {
-        conv: conv(),
-        authority: Authority::Member,
-        operation,
-    }
+    Append { conv: conv(), authority: Authority::Member, operation }
 }
 
 fn join(who: &str, by: &str) -> Append {
     Append {
         conv: conv(),
         authority: Authority::Member,
-        operation: Operation::Join {
-            user: user(who),
-            by: user(by),
-        },
+        operation: Operation::Join { user: user(who), by: user(by) },
     }
 }
 
@@ -36,18 +29,12 @@ fn leave(who: &str, by: &str) -> Append {
     Append {
         conv: conv(),
         authority: Authority::Member,
-        operation: Operation::Leave {
-            user: user(who),
-            by: user(by),
-        },
+        operation: Operation::Leave { user: user(who), by: user(by) },
     }
 }
 
 fn service(append: Append) -> Append {
-    Append {
-        authority: Authority::Service,
-        ..append
-    }
+    Append { authority: Authority::Service, ..append }
 }
 
 /// A conversation that alice has created and is in, at seq 1.
@@ -65,8 +52,7 @@ fn seq_of(outcome: AppendOutcome) -> u64 {
 
 fn visible(batch: &AppendBatch, who: &str) -> Vec<(u64, Option<u64>)> {
     let rows = batch.memberships().filter(|(_, member, _)| **member == user(who));
-    rows.map(|(_, _, row)| (row.visible.from.get(), row.visible.to.map(Seq::get)))
-        .collect()
+    rows.map(|(_, _, row)| (row.visible.from.get(), row.visible.to.map(Seq::get))).collect()
 }
 
 #[test]
@@ -78,10 +64,7 @@ fn seqs_are_contiguous_in_the_order_of_arrival() {
     let seqs: Vec<_> = batch.entries().iter().map(|(_, entry)| entry.seq.get()).collect();
     assert_eq!(seqs, [1, 2, 3, 4]);
     assert_eq!(
-        batch
-            .changed_feeds()
-            .map(|(_, row)| (row.head.get(), row.members))
-            .collect::<Vec<_>>(),
+        batch.changed_feeds().map(|(_, row)| (row.head.get(), row.members)).collect::<Vec<_>>(),
         [(4, 2)]
     );
 }
@@ -102,12 +85,7 @@ fn a_key_with_other_content_is_a_conflict_and_uses_no_seq() {
     let mut batch = batch(History::FromJoin);
     batch.push(&message("alice", "a", "1")).unwrap();
     let conflict = batch.push(&message("alice", "a", "2"));
-    assert_eq!(
-        conflict,
-        Err(AppendRefusal::KeyConflict {
-            seq: Seq::new(2).unwrap()
-        })
-    );
+    assert_eq!(conflict, Err(AppendRefusal::KeyConflict { seq: Seq::new(2).unwrap() }));
     assert_eq!(seq_of(batch.push(&message("alice", "b", "2"))), 3);
 }
 
@@ -120,15 +98,9 @@ fn a_key_is_recognised_after_its_entry_was_trimmed() {
         content: StoredContent::Digest(StoredContent::digest(&body)),
     };
     let mut batch = batch(History::FromJoin);
-    batch
-        .feed_mut(&conv())
-        .keys
-        .insert((user("alice"), Key::new("a").unwrap()), stored);
+    batch.feed_mut(&conv()).keys.insert((user("alice"), Key::new("a").unwrap()), stored);
     assert_eq!(seq_of(batch.push(&message("alice", "a", "1"))), 2);
-    assert!(matches!(
-        batch.push(&message("alice", "a", "2")),
-        Err(AppendRefusal::KeyConflict { .. })
-    ));
+    assert!(matches!(batch.push(&message("alice", "a", "2")), Err(AppendRefusal::KeyConflict { .. })));
 }
 
 // Behaviour 13
@@ -138,10 +110,7 @@ fn a_send_is_before_the_leave_entry_or_refused() {
     batch.push(&join("bob", "alice")).unwrap();
     assert_eq!(seq_of(batch.push(&message("bob", "a", "1"))), 3);
     assert_eq!(seq_of(batch.push(&leave("bob", "alice"))), 4);
-    assert_eq!(
-        batch.push(&message("bob", "b", "1")),
-        Err(AppendRefusal::NoLongerMember)
-    );
+    assert_eq!(batch.push(&message("bob", "b", "1")), Err(AppendRefusal::NoLongerMember));
 }
 
 #[test]
@@ -157,12 +126,7 @@ fn a_send_that_was_stored_before_the_removal_is_still_answered() {
 #[test]
 fn leaving_and_coming_back_makes_one_interval_each() {
     let mut batch = batch(History::FromJoin);
-    for step in [
-        join("bob", "alice"),
-        leave("bob", "bob"),
-        message("alice", "x", "1"),
-        join("bob", "bob"),
-    ] {
+    for step in [join("bob", "alice"), leave("bob", "bob"), message("alice", "x", "1"), join("bob", "bob")] {
         batch.push(&step).unwrap();
     }
     assert_eq!(visible(&batch, "bob"), [(2, Some(3)), (5, None)]);
@@ -172,12 +136,7 @@ fn leaving_and_coming_back_makes_one_interval_each() {
 #[test]
 fn under_full_history_the_intervals_touch_and_never_overlap() {
     let mut batch = batch(History::All);
-    for step in [
-        join("bob", "alice"),
-        leave("bob", "bob"),
-        message("alice", "x", "1"),
-        join("bob", "bob"),
-    ] {
+    for step in [join("bob", "alice"), leave("bob", "bob"), message("alice", "x", "1"), join("bob", "bob")] {
         batch.push(&step).unwrap();
     }
     assert_eq!(visible(&batch, "bob"), [(1, Some(3)), (4, None)]);
@@ -186,17 +145,10 @@ fn under_full_history_the_intervals_touch_and_never_overlap() {
 #[test]
 fn a_stranger_can_not_tell_a_foreign_conversation_from_none() {
     let mut batch = batch(History::FromJoin);
-    let elsewhere = Append {
-        conv: ConvId::new("none").unwrap(),
-        ..message("eve", "a", "1")
-    };
-    for append in [
-        elsewhere,
-        message("eve", "a", "1"),
-        join("eve", "eve"),
-        join("alice", "eve"),
-        leave("alice", "eve"),
-    ] {
+    let elsewhere = Append { conv: ConvId::new("none").unwrap(), ..message("eve", "a", "1") };
+    for append in
+        [elsewhere, message("eve", "a", "1"), join("eve", "eve"), join("alice", "eve"), leave("alice", "eve")]
+    {
         assert_eq!(batch.push(&append), Err(AppendRefusal::NotFound), "{append:?}");
     }
 }
@@ -206,10 +158,7 @@ fn who_was_removed_can_not_come_back_by_themselves() {
     let mut batch = batch(History::FromJoin);
     batch.push(&join("bob", "alice")).unwrap();
     batch.push(&leave("bob", "alice")).unwrap();
-    assert_eq!(
-        batch.push(&join("bob", "bob")),
-        Err(AppendRefusal::NoLongerMember)
-    );
+    assert_eq!(batch.push(&join("bob", "bob")), Err(AppendRefusal::NoLongerMember));
 }
 
 #[test]
@@ -217,10 +166,7 @@ fn only_the_creator_and_backends_remove_others() {
     let mut batch = batch(History::FromJoin);
     batch.push(&join("bob", "alice")).unwrap();
     batch.push(&join("carol", "bob")).unwrap();
-    assert!(matches!(
-        batch.push(&leave("carol", "bob")),
-        Err(AppendRefusal::NotAllowed(_))
-    ));
+    assert!(matches!(batch.push(&leave("carol", "bob")), Err(AppendRefusal::NotAllowed(_))));
     assert!(batch.push(&leave("carol", "alice")).is_ok());
     assert!(batch.push(&service(leave("bob", "backend"))).is_ok());
 }

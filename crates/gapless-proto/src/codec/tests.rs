@@ -7,19 +7,14 @@ use super::*;
 
 /// The frames that every implementation of the protocol reads; one file a message, one frame a file.
 fn golden_frames(side: &str) -> Vec<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../testdata/wire")
-        .join(side);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wire").join(side);
     let mut frames: Vec<_> = std::fs::read_dir(folder)
         .expect("testdata/wire has the golden frames")
         .map(|file| {
             let path = file.expect("the folder can be read").path();
             let text = std::fs::read_to_string(&path).expect("a golden frame is text");
             (
-                path.file_stem()
-                    .expect("it has a name")
-                    .to_string_lossy()
-                    .into_owned(),
+                path.file_stem().expect("it has a name").to_string_lossy().into_owned(),
                 text.trim_end().to_owned(),
             )
         })
@@ -29,19 +24,13 @@ fn golden_frames(side: &str) -> Vec<(String, String)> {
 }
 
 fn names(frames: &[(String, String)]) -> BTreeSet<&str> {
-    frames
-        .iter()
-        .map(|(name, _)| name.split('-').next().unwrap_or(name))
-        .collect()
+    frames.iter().map(|(name, _)| name.split('-').next().unwrap_or(name)).collect()
 }
 
 #[test]
 fn every_golden_frame_of_a_client_is_read_and_written_back_byte_for_byte() {
     let frames = golden_frames("client");
-    assert_eq!(
-        names(&frames),
-        BTreeSet::from(["ack", "ping", "pong", "renew", "send", "sync"])
-    );
+    assert_eq!(names(&frames), BTreeSet::from(["ack", "ping", "pong", "renew", "send", "sync"]));
     for (name, text) in frames {
         let message = decode_client_message(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(message.encode(), text, "{name}");
@@ -59,10 +48,7 @@ fn every_golden_frame_of_a_server_is_read_and_written_back_byte_for_byte() {
     );
     for (name, text) in frames {
         let message = decode_server_message(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(
-            !matches!(message, ServerMessage::Unknown { .. }),
-            "{name} isn't known"
-        );
+        assert!(!matches!(message, ServerMessage::Unknown { .. }), "{name} isn't known");
         assert_eq!(message.encode(), text, "{name}");
     }
 }
@@ -71,10 +57,7 @@ fn every_golden_frame_of_a_server_is_read_and_written_back_byte_for_byte() {
 fn a_wrong_field_is_named_and_the_request_still_answered() {
     let error = decode_client_message(r#"{"t":"sync","rid":7,"conv":"c"}"#).expect_err("`after` is missing");
     assert_eq!(error.rid, Rid::new(7));
-    assert!(
-        error.to_string().contains("`sync`") && error.to_string().contains("`after`"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("`sync`") && error.to_string().contains("`after`"), "{error}");
 }
 
 #[test]
@@ -93,21 +76,8 @@ fn a_long_unknown_name_is_not_echoed_whole() {
 
 #[test]
 fn garbage_is_an_error_and_never_a_panic() {
-    let deep = format!(
-        r#"{{"t":"send","rid":1,"conv":"c","key":"k","body":{}}}"#,
-        "[".repeat(100_000)
-    );
-    let frames = [
-        "",
-        "{",
-        "[]",
-        "null",
-        "7",
-        r#"{"t":1}"#,
-        r#"{"t":"send"}"#,
-        r#"{"rid":1}"#,
-        &deep,
-    ];
+    let deep = format!(r#"{{"t":"send","rid":1,"conv":"c","key":"k","body":{}}}"#, "[".repeat(100_000));
+    let frames = ["", "{", "[]", "null", "7", r#"{"t":1}"#, r#"{"t":"send"}"#, r#"{"rid":1}"#, &deep];
     for text in frames {
         assert!(decode_client_message(text).is_err(), "{text:.40} passed");
     }

@@ -29,12 +29,7 @@ impl Relay {
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
         }
-        Ok(Self {
-            client,
-            server,
-            requests: Pipe::default(),
-            replies: Pipe::default(),
-        })
+        Ok(Self { client, server, requests: Pipe::default(), replies: Pipe::default() })
     }
 
     /// The sockets to wait for; one that nothing is wanted of is left out, since its end would be reported for ever.
@@ -52,17 +47,10 @@ impl Relay {
         if faults.blackhole {
             return Connection::Open;
         }
-        let moved = self
-            .requests
-            .forward(&self.client, &self.server, Fate::Deliver)
-            .and_then(|()| {
-                let fate = if faults.drop_replies {
-                    Fate::Swallow
-                } else {
-                    Fate::Deliver
-                };
-                self.replies.forward(&self.server, &self.client, fate)
-            });
+        let moved = self.requests.forward(&self.client, &self.server, Fate::Deliver).and_then(|()| {
+            let fate = if faults.drop_replies { Fate::Swallow } else { Fate::Deliver };
+            self.replies.forward(&self.server, &self.client, fate)
+        });
         match moved {
             Ok(()) if self.requests.is_finished() && self.replies.is_finished() => Connection::Closed,
             Ok(()) => Connection::Open,
@@ -99,15 +87,7 @@ pub(super) fn reset(stream: TcpStream) {
 }
 
 fn linger_not(stream: &TcpStream) {
-    setsockopt(
-        stream,
-        sockopt::Linger,
-        &libc::linger {
-            l_onoff: 1,
-            l_linger: 0,
-        },
-    )
-    .ok();
+    setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).ok();
 }
 
 fn wanted_of(read: &Pipe, written: &Pipe, faults: Faults) -> PollFlags {

@@ -36,22 +36,11 @@ impl Switchboard {
         listener.set_nonblocking(true).context("listening for a proxy")?;
         woken.set_nonblocking(true).context("listening for a proxy")?;
         let faults = Faults::default();
-        Ok(Self {
-            listener,
-            upstream,
-            inbox,
-            woken,
-            faults,
-            refuses: false,
-            relays: Vec::new(),
-            total: 0,
-        })
+        Ok(Self { listener, upstream, inbox, woken, faults, refuses: false, relays: Vec::new(), total: 0 })
     }
 
     pub(super) fn address(&self) -> anyhow::Result<SocketAddr> {
-        self.listener
-            .local_addr()
-            .context("reading the address of a proxy")
+        self.listener.local_addr().context("reading the address of a proxy")
     }
 
     /// Works until the proxy that gives the orders is dropped.
@@ -65,8 +54,7 @@ impl Switchboard {
             if ready.contains(&self.listener.as_raw_fd()) && !self.faults.blackhole {
                 self.accept();
             }
-            self.relays
-                .retain_mut(|relay| relay.forward(self.faults).is_open());
+            self.relays.retain_mut(|relay| relay.forward(self.faults).is_open());
         }
     }
 
@@ -95,12 +83,7 @@ impl Switchboard {
             match self.inbox.try_recv() {
                 Ok((order, reply)) => {
                     self.carry_out(order);
-                    reply
-                        .send(Counts {
-                            open: self.relays.len(),
-                            total: self.total,
-                        })
-                        .ok();
+                    reply.send(Counts { open: self.relays.len(), total: self.total }).ok();
                 }
                 Err(TryRecvError::Empty) => return Proxy::Alive,
                 Err(TryRecvError::Disconnected) => return Proxy::Dropped,

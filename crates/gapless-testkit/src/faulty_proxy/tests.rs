@@ -170,9 +170,8 @@ fn hears_the_end(client: &mut TcpStream) {
 
 fn hears_nothing(client: &TcpStream) -> bool {
     client.set_nonblocking(true).unwrap();
-    let nothing = (&mut &*client)
-        .read(&mut [0; 16])
-        .is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    let nothing =
+        (&mut &*client).read(&mut [0; 16]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
     client.set_nonblocking(false).unwrap();
     nothing
 }

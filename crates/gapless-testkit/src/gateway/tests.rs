@@ -42,13 +42,7 @@ fn a_frozen_gateway_does_not_exit_until_it_is_thawed() {
     let mut gateway = Gateway::start(listening()).unwrap();
     gateway.freeze().unwrap();
     gateway.terminate().unwrap();
-    assert!(
-        gateway
-            .wait_exit(Duration::ZERO)
-            .unwrap_err()
-            .to_string()
-            .contains("still runs")
-    );
+    assert!(gateway.wait_exit(Duration::ZERO).unwrap_err().to_string().contains("still runs"));
 
     gateway.thaw().unwrap();
     assert_eq!(gateway.wait_exit(PATIENCE).unwrap().signal(), Some(15));

@@ -21,11 +21,7 @@ impl PostgresBinaries {
             .into_iter()
             .chain(installed_folders())
             .chain(env::split_paths(&path))
-            .find(|folder| {
-                SERVER_PROGRAMS
-                    .iter()
-                    .all(|program| folder.join(program).is_file())
-            })
+            .find(|folder| SERVER_PROGRAMS.iter().all(|program| folder.join(program).is_file()))
             .map(|folder| Self { folder })
             .ok_or_else(|| anyhow!("no PostgreSQL server was found; install it: {INSTALL_COMMANDS}"))
     }
@@ -48,17 +44,9 @@ fn configured_folder() -> Option<PathBuf> {
 
 /// The folders of all versions that are installed side by side, newest first.
 fn installed_folders() -> Vec<PathBuf> {
-    let mut versions: Vec<_> = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .collect();
+    let mut versions: Vec<_> = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().collect();
     versions.sort_by_key(|entry| version_of(&entry.path()));
-    versions
-        .iter()
-        .rev()
-        .map(|entry| entry.path().join("bin"))
-        .collect()
+    versions.iter().rev().map(|entry| entry.path().join("bin")).collect()
 }
 
 fn version_of(folder: &Path) -> Option<u32> {

@@ -13,22 +13,12 @@ pub(crate) fn create(binaries: &PostgresBinaries, url: &str) -> anyhow::Result<S
     let name = unique_name();
     let output = binaries
         .command("psql")
-        .args([
-            "--no-psqlrc",
-            "--quiet",
-            "--no-password",
-            "--dbname",
-            url,
-            "--command",
-        ])
+        .args(["--no-psqlrc", "--quiet", "--no-password", "--dbname", url, "--command"])
         .arg(format!("create database {name} template template0"))
         .output()
         .context("running psql")?;
     if !output.status.success() {
-        bail!(
-            "creating a database on {url} failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("creating a database on {url} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(with_database(url, &name))
 }
@@ -48,9 +38,8 @@ fn with_database(url: &str, database: &str) -> String {
         None => (url, String::new()),
     };
     let authority_start = address.find("://").map_or(0, |position| position + "://".len());
-    let authority_end = address[authority_start..]
-        .find('/')
-        .map_or(address.len(), |position| authority_start + position);
+    let authority_end =
+        address[authority_start..].find('/').map_or(address.len(), |position| authority_start + position);
     format!("{}/{database}{parameters}", &address[..authority_end])
 }
 
@@ -64,14 +53,8 @@ mod tests {
             ("postgres://u:p@host:1/old", "postgres://u:p@host:1/new"),
             ("postgres://u@host:1", "postgres://u@host:1/new"),
             ("postgres://u@host:1/", "postgres://u@host:1/new"),
-            (
-                "postgresql://host/old?sslmode=require",
-                "postgresql://host/new?sslmode=require",
-            ),
-            (
-                "postgres://host?options=-cx/y",
-                "postgres://host/new?options=-cx/y",
-            ),
+            ("postgresql://host/old?sslmode=require", "postgresql://host/new?sslmode=require"),
+            ("postgres://host?options=-cx/y", "postgres://host/new?options=-cx/y"),
         ] {
             assert_eq!(with_database(url, "new"), expected);
         }

@@ -5,11 +5,7 @@ use std::process::Output;
 fn committed_rows_survive_kill_9_and_the_server_comes_back_on_its_port() {
     let Some(mut postgres) = start() else { return };
     let url = postgres.create_database().unwrap();
-    query(
-        &postgres,
-        &url,
-        "create table t (x int); insert into t values (7)",
-    );
+    query(&postgres, &url, "create table t (x int); insert into t values (7)");
     let (port, data_folder) = (postgres.port(), postgres.data_folder());
 
     postgres.kill_9().unwrap();
@@ -24,25 +20,15 @@ fn committed_rows_survive_kill_9_and_the_server_comes_back_on_its_port() {
 #[test]
 fn every_commit_is_flushed_to_disk_and_there_is_room_for_connections() {
     let Some(postgres) = start() else { return };
-    for (setting, value) in [
-        ("fsync", "on"),
-        ("synchronous_commit", "on"),
-        ("max_connections", "200"),
-    ] {
-        assert_eq!(
-            query(&postgres, &postgres.url(), &format!("show {setting}")),
-            value
-        );
+    for (setting, value) in [("fsync", "on"), ("synchronous_commit", "on"), ("max_connections", "200")] {
+        assert_eq!(query(&postgres, &postgres.url(), &format!("show {setting}")), value);
     }
 }
 
 #[test]
 fn databases_are_empty_and_each_is_another() {
     let Some(postgres) = start() else { return };
-    let (first, second) = (
-        postgres.create_database().unwrap(),
-        postgres.create_database().unwrap(),
-    );
+    let (first, second) = (postgres.create_database().unwrap(), postgres.create_database().unwrap());
     assert_ne!(first, second);
     query(&postgres, &first, "create table t (x int)");
     assert!(query_fails(&postgres, &second, "select * from t"));
@@ -75,10 +61,7 @@ fn a_server_that_cannot_start_shows_its_log() {
 }
 
 /// None where PostgreSQL is not installed, and says so.
-#[expect(
-    clippy::print_stderr,
-    reason = "a skipped test must not look like one that passed"
-)]
+#[expect(clippy::print_stderr, reason = "a skipped test must not look like one that passed")]
 fn start() -> Option<Postgres> {
     match PostgresBinaries::find() {
         Ok(_) => Some(Postgres::start().unwrap()),
