@@ -4,14 +4,24 @@
 //! stores, the gateway, the client and the simulation all drive this same code.
 
 mod append;
+mod backoff;
 mod delivery;
+mod feed_reader;
+mod heartbeat;
 mod hub;
 mod membership;
+mod outbox;
 
 pub use append::{
     Append, AppendBatch, AppendOutcome, AppendRefusal, Appended, Authority, FeedRow, FeedState, Operation,
     StoredContent, StoredKey,
 };
+pub use backoff::{Backoff, BackoffConfig};
 pub use delivery::{Delivery, DeliveryConfig, Outgoing};
+pub use feed_reader::{
+    Advance, FeedCommand, FeedReader, FeedReaderConfig, PageError, ResetReason, SyncRequest,
+};
+pub use heartbeat::{Beat, Heartbeat, HeartbeatConfig};
 pub use hub::{FeedNews, Fresh, Hub, HubCommand, HubConfig, Standing};
 pub use membership::{History, Interval, MemberState, MembershipRow};
+pub use outbox::{Outbox, OutboxConfig, OutboxError, OutboxId, OutboxMessage};
