@@ -3,6 +3,8 @@
 //! Nothing here reads a clock, rolls dice, opens a socket or awaits: what happened and `now` go in, what to do comes out. The
 //! stores, the gateway, the client and the simulation all drive this same code.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test begins at some moment"))]
+
 mod append;
 mod backoff;
 mod delivery;
