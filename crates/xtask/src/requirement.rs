@@ -1,0 +1,100 @@
+//! What the tests need from the machine, and how it gets there.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use gapless_testkit::{PostgresBinaries, is_root};
+
+use crate::cargo::cargo;
+
+/// Installs what is missing, where that is possible without asking.
+///
+/// Fails with all that is still missing and how to install it.
+pub(crate) fn meet(requirements: &[Requirement]) -> anyhow::Result<()> {
+    let mut lacking = Vec::new();
+    for requirement in requirements {
+        if let Err(error) = requirement.meet() {
+            lacking.push(format!("- {requirement:?}: {error:#}"));
+        }
+    }
+    if !lacking.is_empty() {
+        bail!("this machine lacks something:\n{}", lacking.join("\n"));
+    }
+    Ok(())
+}
+
+/// Something that is not built with the workspace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Requirement {
+    Rustfmt,
+    Clippy,
+    PostgreSql,
+}
+
+impl Requirement {
+    pub(crate) const ALL: [Self; 3] = [Self::Rustfmt, Self::Clippy, Self::PostgreSql];
+
+    fn meet(self) -> anyhow::Result<()> {
+        match self {
+            Self::Rustfmt => meet_component("rustfmt", &["fmt", "--version"]),
+            Self::Clippy => meet_component("clippy", &["clippy", "--version"]),
+            Self::PostgreSql => meet_postgres(),
+        }
+    }
+}
+
+fn meet_component(component: &str, check: &[&str]) -> anyhow::Result<()> {
+    let is_there = || {
+        let output = cargo(check).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        output.is_ok_and(|status| status.success())
+    };
+    if is_there() || (succeeds(Command::new("rustup").args(["component", "add", component])) && is_there()) {
+        return Ok(());
+    }
+    bail!("run `rustup component add {component}`, or install it as you installed Rust")
+}
+
+fn meet_postgres() -> anyhow::Result<()> {
+    let Err(missing) = PostgresBinaries::find() else {
+        return Ok(());
+    };
+    if !is_root() || !in_path("apt-get") {
+        return Err(missing);
+    }
+    install_postgres()?;
+    PostgresBinaries::find().map(drop)
+}
+
+/// Installs the server alone: the cluster that Debian would make and start beside it is not wanted.
+fn install_postgres() -> anyhow::Result<()> {
+    eprintln!("installing PostgreSQL");
+    let no_cluster = Path::new("/etc/postgresql-common/createcluster.d/gapless.conf");
+    let folder = no_cluster.parent().context("the file has a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    fs::write(no_cluster, "create_main_cluster = false\n").context("telling Debian to make no cluster")?;
+    let installed = apt_get(&["update"])
+        .and_then(|()| apt_get(&["install", "--yes", "--no-install-recommends", "postgresql"]));
+    fs::remove_file(no_cluster).with_context(|| format!("removing {}", no_cluster.display()))?;
+    installed
+}
+
+fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    if !succeeds(&mut command) {
+        bail!("`apt-get {}` failed; what it says is above", arguments.join(" "));
+    }
+    Ok(())
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn in_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

@@ -1,0 +1,66 @@
+//! `cargo xtask test`: everything that must hold before a change is merged.
+
+use std::process::Command;
+
+use anyhow::Context as _;
+use gapless_testkit::{GAPLESS_BIN, GAPLESS_TEST_POSTGRES, Postgres};
+
+use crate::cargo::{binary, cargo};
+use crate::requirement::{self, Requirement};
+use crate::step::{Run, Step};
+
+/// Starts what the tests need, carries out all steps up to the first that fails, and stops what it started.
+pub(crate) fn test(filter: Option<&str>) -> anyhow::Result<()> {
+    requirement::meet(&Requirement::ALL)?;
+    let postgres = Postgres::start().context("starting PostgreSQL for the tests")?;
+    let mut run = Run::start()?;
+    let outcome = steps(filter, &postgres.url())?.into_iter().try_for_each(|step| run.carry_out(step));
+    eprintln!("\n{}", run.summary());
+    outcome
+}
+
+/// All steps in their order; with a filter only the tests that it selects.
+fn steps(filter: Option<&str>, postgres: &str) -> anyhow::Result<Vec<Step>> {
+    let gapless = binary("gapless")?;
+    let in_cargo = |name: &str, arguments: &[&str]| Step::new(name, cargo(arguments));
+    let with_services = |mut command: Command| {
+        command.env(GAPLESS_TEST_POSTGRES, postgres).env(GAPLESS_BIN, &gapless);
+        command
+    };
+
+    let build = in_cargo("build", &["build", "--workspace", "--all-targets"]);
+    if let Some(filter) = filter {
+        let test = with_services(cargo(&["test", "--workspace", "--no-fail-fast", "--", filter]));
+        return Ok(vec![build, Step::new("test", test)]);
+    }
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
+    doc.env("RUSTDOCFLAGS", "-Dwarnings");
+    Ok(vec![
+        in_cargo("format", &["fmt", "--all", "--check"]),
+        in_cargo("lint", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        Step::new("documentation", doc),
+        build,
+        Step::new("test", with_services(cargo(&["test", "--workspace", "--no-fail-fast"]))),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_checks_come_before_the_tests() {
+        let steps = steps(None, "postgres://").unwrap();
+        assert_eq!(names(&steps)[..5], ["format", "lint", "documentation", "build", "test"]);
+    }
+
+    #[test]
+    fn a_filter_leaves_only_the_tests() {
+        let steps = steps(Some("paging"), "postgres://").unwrap();
+        assert_eq!(names(&steps), ["build", "test"]);
+    }
+
+    fn names(steps: &[Step]) -> Vec<&str> {
+        steps.iter().map(|step| step.name.as_str()).collect()
+    }
+}
