@@ -97,15 +97,6 @@ impl Committer {
         Some(self.gather(first))
     }
 
-    /// Like [`Self::next_batch`], for a thread of its own.
-    pub(crate) fn next_batch_blocking(&mut self) -> Option<Vec<Waiting>> {
-        let first = match self.held_back.take() {
-            Some(waiting) => waiting,
-            None => self.receiver.blocking_recv()?,
-        };
-        Some(self.gather(first))
-    }
-
     /// Notes that a commit failed, so that later appends of the same pipelines are refused. Call it before
     /// answering that commit's appends.
     pub(crate) fn commit_failed(&self) {

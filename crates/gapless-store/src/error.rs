@@ -130,12 +130,14 @@ pub enum OpenError {
 impl OpenError {
     /// What a failed run of the migrations means, given the newest version that this program knows.
     pub(crate) fn of_migration(error: refinery::Error, known: i32) -> Self {
-        match error.kind() {
-            refinery::error::Kind::MissingVersion(found) if found.version() > known => Self::NewerSchema {
+        if let refinery::error::Kind::MissingVersion(found) = error.kind()
+            && found.version() > known
+        {
+            return Self::NewerSchema {
                 found: found.version(),
                 known,
-            },
-            _ => Self::Migration(Box::new(error)),
+            };
         }
+        Self::Migration(Box::new(error))
     }
 }

@@ -6,11 +6,15 @@
 mod commit_queue;
 mod error;
 mod news;
+mod open;
+mod sqlite;
 mod store;
 
 pub use commit_queue::Generation;
 pub use error::{AppendError, CreateError, OpenError, PageError, StoreError};
 pub use news::{News, NewsReceiver};
+pub use open::{Migrated, PostgresUrl, StoreUrl, StoreUrlError, migrate, open};
+pub use sqlite::SqliteStore;
 pub use store::{
     Creation, FeedHead, FeedInfo, LogSlice, Membership, PAGE_ENTRIES_DEFAULT, PAGE_ENTRIES_MAX, PageRequest,
     Reader, Store, TrimmedTo,

@@ -3,12 +3,14 @@
 //! A test is an `async fn(World)` that its module hands to [`contract!`], which makes one test a store of it. A store takes part
 //! with a [`world::Database`] and one line in [`contract!`].
 
-#![allow(dead_code, unused_macros, unused_imports)]
+#![allow(dead_code)]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on ends")]
 
 /// Makes tests of sentences: one a store.
 macro_rules! contract {
     ($($sentence:ident),* $(,)?) => {
-        // crate::on_store!(postgres, crate::postgres_database::PostgresDatabase::fresh(); $($sentence)*);
+        on_store!(sqlite, crate::sqlite_file::SqliteFile::fresh(); $($sentence)*);
+        // on_store!(postgres, crate::postgres_database::PostgresDatabase::fresh(); $($sentence)*);
     };
 }
 
@@ -26,8 +28,6 @@ macro_rules! on_store {
     };
 }
 
-use contract;
-use on_store;
-
 mod append;
+mod sqlite_file;
 mod world;
