@@ -1,0 +1,573 @@
+//! The client's decisions: one connection at a time, an outbox, and a cursor for each conversation.
+
+mod answers;
+mod command;
+mod config;
+mod connection;
+mod feeds;
+mod persisting;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use gapless_core::{
+    Backoff, Beat, FeedCommand, FeedReader, Heartbeat, HeartbeatConfig, Outbox, OutboxError, OutboxId,
+    OutboxMessage,
+};
+use gapless_proto::{
+    Body, ClientMessage, CloseCode, ConvId, ErrorCode, Key, Position, Rid, Seq, ServerMessage, Welcome,
+};
+
+use crate::{Change, ClientEvent, DisconnectReason, Fault, RefusedSend, Snapshot, StopReason};
+
+use connection::{Connection, Live};
+use feeds::Feeds;
+use persisting::{Consequence, Persisting};
+use requests::Request;
+
+pub use command::{Command, ConnectionId, PersistId};
+pub use config::{Follow, SessionConfig};
+
+/// Decides everything that a client does, without a socket, a clock or a disk.
+///
+/// Feed it with [`Self::send`], [`Self::watch`] and the `handle_*` methods, then drain [`Self::poll_command`] and arm a timer
+/// for [`Self::poll_timeout`]. The same seed and inputs give the same commands.
+///
+/// - After a (re)connect the outbox goes first and in order, then one sync for each conversation, then what is new.
+/// - A message is transmitted only after it is persisted, and is in the outbox until the server has answered.
+/// - A position is acknowledged only after it is persisted (G3).
+/// - A send that fails for a passing reason ends the connection, since what was sent behind it must not overtake it.
+/// - A connection that is silent, leaves requests unanswered or was slept through is tested and replaced.
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    connection: Connection,
+    feeds: Feeds,
+    outbox: Outbox,
+    persisting: Persisting,
+    reconnect: Backoff,
+    /// Whether no connection has failed since the last healthy one.
+    is_first_failure: bool,
+    /// Whether the server refused the last token.
+    needs_fresh_token: bool,
+    /// The longest body that the server takes, once it has said so.
+    body_bytes_max: Option<usize>,
+    /// Halved when a connection fails with a page on its way: it may be too large for the network.
+    page_limit: u32,
+    /// Why it has stopped, until that is told: after everything that is still being persisted.
+    farewell: Option<StopReason>,
+    next_connection: u64,
+    next_rid: u64,
+    commands: VecDeque<Command>,
+}
+
+/// A wait that a server asks for is cut here: longer ones are mistakes.
+const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(600);
+
+/// The most frequent pings that a server can ask for.
+const PING_AFTER_MIN: Duration = Duration::from_millis(100);
+
+/// Why a session takes no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The outbox has no room.
+    #[error(transparent)]
+    Full(#[from] OutboxError),
+    /// The server takes no body of this length.
+    #[error("a body of {bytes} bytes is over the server's limit of {bytes_max}; make it smaller")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The server's limit.
+        bytes_max: usize,
+    },
+    /// The client has ended.
+    #[error("the client has stopped, so it takes no message")]
+    Stopped,
+}
+
+/// Why a conversation can't be watched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    /// As many are followed as may be.
+    #[error("{conversations_max} conversations are followed already; raise `conversations_max`")]
+    TooMany {
+        /// The bound.
+        conversations_max: usize,
+    },
+    /// The client has ended.
+    #[error("the client has stopped, so it watches nothing")]
+    Stopped,
+}
+
+/// How a connection ended or didn't come about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Closed {
+    /// With a close frame.
+    ByServer {
+        /// Its code.
+        code: u16,
+        /// Its reason.
+        reason: String,
+    },
+    /// Without one.
+    Network {
+        /// How.
+        message: String,
+    },
+}
+
+impl Session {
+    /// Goes on from what is kept. It wants to connect at once.
+    pub fn new(config: SessionConfig, snapshot: Snapshot, seed: u64, now: Instant) -> Self {
+        let mut session = Self {
+            config,
+            connection: Connection::Disconnected { retry_at: now },
+            feeds: Feeds::new(config, snapshot.positions, seed),
+            outbox: Outbox::new(config.outbox, snapshot.outbox),
+            persisting: Persisting::default(),
+            reconnect: Backoff::new(config.reconnect, !seed),
+            is_first_failure: true,
+            needs_fresh_token: false,
+            body_bytes_max: None,
+            page_limit: config.page_limit,
+            farewell: None,
+            next_connection: 0,
+            next_rid: 0,
+            commands: VecDeque::new(),
+        };
+        session.connect(now);
+        session
+    }
+
+    /// Takes a message into the outbox. It is transmitted once persisted, and repeated until answered.
+    pub fn send(&mut self, conv: ConvId, key: Key, body: Body) -> Result<OutboxId, SendError> {
+        if matches!(self.connection, Connection::Stopped) {
+            return Err(SendError::Stopped);
+        }
+        self.check_length(&body)?;
+        let message = self.outbox.push(conv, key, body)?;
+        let id = message.id;
+        self.persist(Change::Enqueue(message), Consequence::Enqueued(id));
+        Ok(id)
+    }
+
+    /// Follows a conversation: from where the local state is, or, if that knows nothing of it, after `start`.
+    pub fn watch(&mut self, conv: &ConvId, start: Seq, now: Instant) -> Result<(), WatchError> {
+        if matches!(self.connection, Connection::Stopped) {
+            return Err(WatchError::Stopped);
+        }
+        let is_new = self.feeds.watch(conv, start).map_err(|feeds::TooMany| WatchError::TooMany {
+            conversations_max: self.config.conversations_max,
+        })?;
+        if is_new && self.connection.live().is_some() {
+            self.with_feed(conv, None, now, FeedReader::handle_connected);
+        }
+        Ok(())
+    }
+
+    /// A frame arrived.
+    pub fn handle_message(&mut self, connection: ConnectionId, message: ServerMessage, now: Instant) {
+        if self.connection.id() != Some(connection) {
+            return;
+        }
+        if let Some(live) = self.connection.live() {
+            live.heartbeat.handle_received(now);
+        }
+        match message {
+            ServerMessage::Welcome(welcome) => self.handle_welcome(connection, welcome, now),
+            ServerMessage::Sent(sent) => self.handle_sent(sent),
+            ServerMessage::Page { rid, page, .. } => self.handle_page(rid, page, now),
+            ServerMessage::Event(event) => self.handle_event(event, now),
+            ServerMessage::Hint { conv, epoch, head } => self.handle_hint(&conv, epoch, head, now),
+            ServerMessage::Renewed { rid, .. } => self.handle_renewed(rid),
+            ServerMessage::Ping => self.transmit(ClientMessage::Pong),
+            ServerMessage::Error(error) => self.handle_error(error, now),
+            ServerMessage::Notice(notice) => self.handle_notice(&notice),
+            ServerMessage::Pong | ServerMessage::Unknown { .. } => {}
+        }
+        self.pump(now);
+    }
+
+    /// A connection ended or didn't come about.
+    pub fn handle_closed(&mut self, connection: ConnectionId, closed: Closed, now: Instant) {
+        if self.connection.id() != Some(connection) {
+            return;
+        }
+        match closed {
+            Closed::Network { message } => self.lose(DisconnectReason::Network { message }, None, now),
+            Closed::ByServer { code, reason } if CloseCode::is_retryable(code) => {
+                self.lose(DisconnectReason::Closed { code, reason }, None, now);
+            }
+            Closed::ByServer { code, reason } if code == CloseCode::Unauthenticated.number() => {
+                self.handle_token_refused(code, reason, now);
+            }
+            Closed::ByServer { code, reason } => self.stop(StopReason::Refused { code, message: reason }),
+        }
+    }
+
+    /// All changes up to `id` are made for good.
+    pub fn handle_persisted(&mut self, id: PersistId, now: Instant) {
+        while let Some(consequence) = self.persisting.pop(id) {
+            match consequence {
+                Consequence::Enqueued(message) => self.outbox.handle_stored(message),
+                Consequence::Dequeued => {}
+                Consequence::Reset { conv, reason } => self.report(ClientEvent::Reset { conv, reason }),
+                Consequence::Advanced { conv, advance, is_void } => {
+                    if !is_void {
+                        self.feeds.set_stored(&conv, Some(advance.position));
+                        self.acknowledge(conv.clone(), now);
+                    }
+                    self.report(ClientEvent::Entries { conv, advance });
+                }
+            }
+        }
+        self.say_farewell();
+        self.pump(now);
+    }
+
+    /// A token that was asked for is there.
+    pub fn handle_token(&mut self, token: String, now: Instant) {
+        self.request(Request::Renew, |rid| ClientMessage::Renew { rid, token }, now);
+    }
+
+    /// The machine may have slept, so that the connection may be dead and waits may be over.
+    pub fn handle_wake(&mut self, now: Instant) {
+        match &mut self.connection {
+            Connection::Disconnected { .. } => {
+                self.reconnect.reset();
+                self.connect(now);
+            }
+            Connection::Live(live) => {
+                let beat = live.heartbeat.handle_wake(now);
+                self.handle_beat(beat, now);
+            }
+            Connection::Connecting { .. } | Connection::Stopped => {}
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match &mut self.connection {
+            Connection::Disconnected { retry_at } if *retry_at <= now => self.connect(now),
+            Connection::Connecting { deadline, .. } if *deadline <= now => {
+                self.give_up(DisconnectReason::ConnectTimeout, None, now);
+            }
+            Connection::Live(_) => self.handle_live_timeout(now),
+            Connection::Disconnected { .. } | Connection::Connecting { .. } | Connection::Stopped => {}
+        }
+        self.pump(now);
+    }
+
+    /// The application wants to end. What isn't answered stays in the local state for the next session.
+    ///
+    /// The session has ended when it reports [`ClientEvent::Stopped`], after what is still being persisted.
+    pub fn handle_stop(&mut self) {
+        self.stop(StopReason::Requested);
+    }
+
+    /// The local state failed: nothing more may be acknowledged.
+    pub fn handle_state_failed(&mut self, message: String) {
+        self.persisting.clear();
+        self.stop(StopReason::State { message });
+    }
+
+    /// What to do next, oldest first.
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] has something to do; `None` once stopped.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match &self.connection {
+            Connection::Disconnected { retry_at } => Some(*retry_at),
+            Connection::Connecting { deadline, .. } => Some(*deadline),
+            Connection::Live(live) => {
+                let own = live.poll_timeout(self.config.answer_timeout);
+                Some(self.feeds.poll_timeout().map_or(own, |due| due.min(own)))
+            }
+            Connection::Stopped => None,
+        }
+    }
+
+    /// How far a conversation was read, persisted or not.
+    pub fn position(&self, conv: &ConvId) -> Option<Position> {
+        self.feeds.position(conv)
+    }
+
+    /// The messages that aren't answered, in order.
+    pub fn outbox(&self) -> impl Iterator<Item = &OutboxMessage> {
+        self.outbox.messages()
+    }
+
+    /// How many changes wait to be persisted. A shell that reads no frame while there are many keeps memory bounded.
+    pub fn persisting(&self) -> usize {
+        self.persisting.len()
+    }
+
+    /// Whether the session makes no further connection.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.connection, Connection::Stopped)
+    }
+
+    fn connect(&mut self, now: Instant) {
+        let id = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        let fresh_token = std::mem::take(&mut self.needs_fresh_token);
+        self.connection =
+            Connection::Connecting { id, deadline: now + self.config.connect_timeout, fresh_token };
+        self.commands.push_back(Command::Connect { connection: id, fresh_token });
+    }
+
+    fn handle_welcome(&mut self, id: ConnectionId, welcome: Welcome, now: Instant) {
+        if !matches!(self.connection, Connection::Connecting { .. }) {
+            return;
+        }
+        let ping_after = Duration::from_millis(welcome.heartbeat_ms)
+            .clamp(PING_AFTER_MIN, self.config.heartbeat.ping_after);
+        let heartbeat = HeartbeatConfig { ping_after, ..self.config.heartbeat };
+        self.connection = Connection::Live(Live::new(id, Heartbeat::new(heartbeat, now), now));
+        self.body_bytes_max = Some(usize::try_from(welcome.body_bytes_max).unwrap_or(usize::MAX));
+        let Welcome { user, device, session, .. } = welcome;
+        self.report(ClientEvent::Connected { user, device, session });
+
+        self.pump_outbox(now);
+        for conv in self.feeds.conversations() {
+            self.with_feed(&conv, None, now, FeedReader::handle_connected);
+        }
+    }
+
+    fn handle_live_timeout(&mut self, now: Instant) {
+        let Some(live) = self.connection.live() else {
+            return;
+        };
+        if live.requests.oldest().is_some_and(|asked_at| asked_at + self.config.answer_timeout <= now) {
+            self.give_up(DisconnectReason::RequestUnanswered, None, now);
+            return;
+        }
+        if live.acks_due.is_some_and(|due| due <= now) {
+            self.transmit_acks();
+        }
+        while let Some(conv) = self.feeds.next_due(now) {
+            self.with_feed(&conv, None, now, |reader| reader.handle_timeout(now));
+        }
+        if let Some(beat) = self.connection.live().and_then(|live| live.heartbeat.handle_timeout(now)) {
+            self.handle_beat(beat, now);
+        }
+    }
+
+    fn handle_beat(&mut self, beat: Beat, now: Instant) {
+        match beat {
+            Beat::Ping => self.transmit(ClientMessage::Ping),
+            Beat::GiveUp => self.give_up(DisconnectReason::HeartbeatTimeout, None, now),
+        }
+    }
+
+    fn handle_token_refused(&mut self, code: u16, reason: String, now: Instant) {
+        let was_fresh = matches!(self.connection, Connection::Connecting { fresh_token: true, .. });
+        if !self.config.token_is_renewable || was_fresh {
+            self.stop(StopReason::Unauthenticated { message: reason });
+            return;
+        }
+        self.needs_fresh_token = true;
+        self.lose(DisconnectReason::Closed { code, reason }, None, now);
+    }
+
+    /// Ends the connection from this side.
+    fn give_up(&mut self, reason: DisconnectReason, retry_after: Option<Duration>, now: Instant) {
+        if let Some(connection) = self.connection.id() {
+            self.commands.push_back(Command::Close { connection });
+        }
+        self.lose(reason, retry_after, now);
+    }
+
+    /// The connection is gone: everything unanswered is to be asked again on the next.
+    fn lose(&mut self, reason: DisconnectReason, retry_after: Option<Duration>, now: Instant) {
+        let mut wanted_delay = retry_after;
+        if let Some(live) = self.connection.live() {
+            wanted_delay = wanted_delay.or(live.reconnect_after);
+            let may_be_page =
+                matches!(reason, DisconnectReason::HeartbeatTimeout | DisconnectReason::RequestUnanswered);
+            if may_be_page && live.requests.syncs() > 0 {
+                self.page_limit = (self.page_limit / 2).max(1);
+            }
+            if now.saturating_duration_since(live.since) >= self.config.healthy_after {
+                self.reconnect.reset();
+                self.is_first_failure = true;
+            }
+            self.outbox.handle_disconnected();
+            for conv in self.feeds.conversations() {
+                // Only an answer or time makes a reader want something.
+                self.feeds.with(&conv, FeedReader::handle_disconnected);
+            }
+        }
+
+        let retry_in = self.delay(wanted_delay);
+        self.connection = Connection::Disconnected { retry_at: now + retry_in };
+        self.report(ClientEvent::Disconnected { reason, retry_in });
+    }
+
+    /// A server's wish is followed at the first failure; later it may only lengthen the wait.
+    fn delay(&mut self, wanted: Option<Duration>) -> Duration {
+        let own = self.reconnect.next_delay();
+        let is_first = std::mem::replace(&mut self.is_first_failure, false);
+        match wanted.map(|wanted| wanted.min(RECONNECT_AFTER_MAX)) {
+            Some(wanted) if is_first => wanted,
+            Some(wanted) => wanted.max(own),
+            None => own,
+        }
+    }
+
+    fn stop(&mut self, reason: StopReason) {
+        if self.is_stopped() {
+            self.say_farewell();
+            return;
+        }
+        if let Some(connection) = self.connection.id() {
+            self.commands.push_back(Command::Close { connection });
+        }
+        self.connection = Connection::Stopped;
+        self.farewell = Some(reason);
+        self.say_farewell();
+    }
+
+    fn say_farewell(&mut self) {
+        if self.persisting.is_empty()
+            && let Some(reason) = self.farewell.take()
+        {
+            self.report(ClientEvent::Stopped(reason));
+        }
+    }
+
+    /// Lets a reader take something in and does what it wants. `refusal` is what the server said, for people.
+    fn with_feed(
+        &mut self,
+        conv: &ConvId,
+        refusal: Option<&str>,
+        now: Instant,
+        input: impl FnOnce(&mut FeedReader),
+    ) {
+        for command in self.feeds.with(conv, input) {
+            let conv = conv.clone();
+            match command {
+                FeedCommand::Sync(asked) => {
+                    if let Some(live) = self.connection.live() {
+                        live.waiting_syncs.push_back((conv, asked));
+                    }
+                }
+                FeedCommand::Apply(advance) => {
+                    let change = Change::Advance { conv: conv.clone(), advance: advance.clone() };
+                    self.persist(change, Consequence::Advanced { conv, advance, is_void: false });
+                }
+                FeedCommand::Acknowledge => self.acknowledge(conv, now),
+                FeedCommand::Reset { reason } => {
+                    self.persisting.void(&conv);
+                    self.feeds.set_stored(&conv, None);
+                    self.persist(Change::Reset { conv: conv.clone() }, Consequence::Reset { conv, reason });
+                }
+                FeedCommand::Refused { code } => {
+                    let message = refusal.unwrap_or_default().to_owned();
+                    self.report(ClientEvent::Refused { conv, code, message });
+                }
+            }
+        }
+    }
+
+    /// Transmits what may be transmitted: the outbox before syncs.
+    fn pump(&mut self, now: Instant) {
+        self.pump_outbox(now);
+        while let Some(live) = self.connection.live()
+            && live.requests.syncs() < self.config.syncs_in_flight_max
+            && let Some((conv, asked)) = live.waiting_syncs.pop_front()
+        {
+            let limit = Some(self.page_limit);
+            let message =
+                |rid, conv| ClientMessage::Sync { rid, conv, after: asked.after, limit, epoch: asked.epoch };
+            self.request(Request::Sync { conv: conv.clone(), asked }, |rid| message(rid, conv), now);
+        }
+    }
+
+    fn pump_outbox(&mut self, now: Instant) {
+        while self.connection.live().is_some()
+            && let Some(OutboxMessage { id, conv, key, body }) = self.outbox.next_to_send()
+        {
+            match self.check_length(&body) {
+                Ok(()) => {
+                    let message = |rid| ClientMessage::Send { rid, conv, key, body };
+                    self.request(Request::Send(id), message, now);
+                }
+                // The server would end the connection over it, again and again.
+                Err(error) => self.refuse_send(id, ErrorCode::TooLarge, error.to_string()),
+            }
+        }
+    }
+
+    fn check_length(&self, body: &Body) -> Result<(), SendError> {
+        let bytes = body.as_str().len();
+        match self.body_bytes_max {
+            Some(bytes_max) if bytes > bytes_max => Err(SendError::TooLarge { bytes, bytes_max }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn refuse_send(&mut self, id: OutboxId, code: ErrorCode, message: String) {
+        let Some(OutboxMessage { conv, key, .. }) = self.outbox.remove(id) else {
+            return;
+        };
+        self.persist(Change::Dequeue(id), Consequence::Dequeued);
+        self.report(ClientEvent::SendRefused(RefusedSend { id, conv, key, code, message }));
+    }
+
+    fn acknowledge(&mut self, conv: ConvId, now: Instant) {
+        let due = now + self.config.ack_delay;
+        if let Some(live) = self.connection.live() {
+            live.acknowledge(conv, due);
+        }
+    }
+
+    fn transmit_acks(&mut self) {
+        let Some(live) = self.connection.live() else {
+            return;
+        };
+        live.acks_due = None;
+        for conv in std::mem::take(&mut live.acks) {
+            if let Some(Position { epoch, seq }) = self.feeds.stored(&conv) {
+                self.transmit(ClientMessage::Ack { conv, cursor: seq, epoch: Some(epoch) });
+            }
+        }
+    }
+
+    /// Sends a request under a number that no other request of this session has.
+    fn request(&mut self, request: Request, message: impl FnOnce(Rid) -> ClientMessage, now: Instant) {
+        let Some(live) = self.connection.live() else {
+            return;
+        };
+        let rid = Rid::new(self.next_rid).expect("2⁵³ requests take longer than any process lives");
+        self.next_rid += 1;
+        live.requests.insert(rid, request, now);
+        self.transmit(message(rid));
+    }
+
+    fn transmit(&mut self, message: ClientMessage) {
+        if let Some(live) = self.connection.live() {
+            let connection = live.id;
+            self.commands.push_back(Command::Transmit { connection, message });
+        }
+    }
+
+    fn persist(&mut self, change: Change, consequence: Consequence) {
+        let id = self.persisting.push(consequence);
+        self.commands.push_back(Command::Persist { id, change });
+    }
+
+    fn report(&mut self, event: ClientEvent) {
+        self.commands.push_back(Command::Report(event));
+    }
+
+    fn report_fault(&mut self, fault: Fault) {
+        self.report(ClientEvent::Fault(fault));
+    }
+}
