@@ -130,6 +130,15 @@ pub struct Standing {
     pub latest: Interval,
 }
 
+/// Where news comes from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// A commit; what is missing stands in the log.
+    News,
+    /// The log itself; what is missing is nowhere.
+    Log,
+}
+
 #[derive(Debug)]
 struct Session {
     user: UserId,
@@ -221,19 +230,16 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
 
     /// Takes what a commit did to a feed. News may come late, twice or not at all.
     pub fn handle_news(&mut self, news: FeedNews<F>, now: Instant) {
-        self.note_leaves(&news);
-        if !self.feeds.contains_key(&news.conv) && !self.open_audience(&news) {
-            return;
-        }
-        self.advance(news, now);
+        self.take(news, Source::News, now);
     }
 
-    /// Takes the log that [`HubCommand::Fetch`] asked for: everything after the seq it named, or the first part of it.
+    /// Takes the log that [`HubCommand::Fetch`] asked for: everything after the seq it named, or the first part of it. What
+    /// is missing in it is trimmed.
     pub fn handle_log(&mut self, log: FeedNews<F>, now: Instant) {
         if let Some(audience) = self.feeds.get_mut(&log.conv) {
             audience.fetched();
         }
-        self.handle_news(log, now);
+        self.take(log, Source::Log, now);
     }
 
     /// Takes that the log couldn't be read. The next news or heads try again.
@@ -311,6 +317,14 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
         self.sessions.len()
     }
 
+    fn take(&mut self, news: FeedNews<F>, source: Source, now: Instant) {
+        self.note_leaves(&news);
+        if !self.feeds.contains_key(&news.conv) && !self.open_audience(&news) {
+            return;
+        }
+        self.advance(news, source, now);
+    }
+
     /// Remembers leaves for sessions whose standings are being read: the store may have answered before the leave.
     fn note_leaves(&mut self, news: &FeedNews<F>) {
         for fresh in news.entries.iter().filter(|fresh| fresh.entry.kind == Kind::Leave) {
@@ -338,7 +352,7 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
         true
     }
 
-    fn advance(&mut self, news: FeedNews<F>, now: Instant) {
+    fn advance(&mut self, news: FeedNews<F>, source: Source, now: Instant) {
         let FeedNews { conv, position, members, entries } = news;
         let Some(audience) = self.feeds.get_mut(&conv) else {
             return;
@@ -348,11 +362,11 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
         match audience.continuity(position, first, self.config.fetched_entries_max) {
             Continuity::Stale => {}
             Continuity::Rewound | Continuity::TooFarBehind => self.rewind(&conv, position, members),
-            Continuity::Gap { after } => {
-                if audience.fetch() {
-                    self.commands.push_back(HubCommand::Fetch { conv, after });
-                }
-            }
+            Continuity::Gap { after } => match source {
+                Source::News => self.fetch(conv, after),
+                // The joins and leaves among what is trimmed can't be told any more.
+                Source::Log => self.rewind(&conv, position, members),
+            },
             Continuity::Next => {
                 audience.set_members(members);
                 for fresh in entries {

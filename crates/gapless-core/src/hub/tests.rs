@@ -130,6 +130,21 @@ fn a_log_that_comes_in_parts_is_read_to_its_end() {
     assert_eq!(commands(&mut hub), [push("bob-phone", 2), HubCommand::Fetch { conv: conv(), after: seq(2) }]);
 }
 
+#[test]
+fn what_the_log_lacks_is_trimmed_so_that_standings_are_looked_up_instead_of_reading_on_for_ever() {
+    let now = Instant::now();
+    let look_up = HubCommand::LookUp { session: "bob-phone", conv: conv() };
+    for log in [vec![], vec![message(4)]] {
+        let mut hub = hub_with_bob(1, now);
+        hub.handle_news(news(vec![message(4)]), now);
+        commands(&mut hub);
+
+        hub.handle_log(FeedNews { position: at(1, 4), ..news(log) }, now);
+
+        assert_eq!(commands(&mut hub), [look_up.clone()]);
+    }
+}
+
 // Behaviour 14
 #[test]
 fn a_removed_member_gets_their_leave_entry_and_nothing_later() {
