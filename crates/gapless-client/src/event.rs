@@ -188,6 +188,15 @@ pub enum StopReason {
         /// What the server says about it.
         message: String,
     },
+    /// The local state is of another user. Their cursors would skip what this user may see, and their messages would go out
+    /// under this user's name.
+    #[error("the local state belongs to {kept}, not to {connected}; give each user a state of their own")]
+    OtherUser {
+        /// Whose state it is.
+        kept: UserId,
+        /// Who is connected.
+        connected: UserId,
+    },
     /// The local state can't be read or written. Nothing was acknowledged that isn't stored.
     #[error("the local state failed: {message}")]
     State {

@@ -18,7 +18,8 @@ use gapless_core::{
     OutboxMessage,
 };
 use gapless_proto::{
-    Body, ClientMessage, CloseCode, ConvId, ErrorCode, Key, Position, Rid, Seq, ServerMessage, Welcome,
+    Body, ClientMessage, CloseCode, ConvId, ErrorCode, Key, Position, Rid, Seq, ServerMessage, UserId,
+    Welcome,
 };
 
 use crate::{Change, ClientEvent, DisconnectReason, Fault, RefusedSend, Snapshot, StopReason};
@@ -44,6 +45,8 @@ pub use config::{Follow, SessionConfig};
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
+    /// Whose local state it is.
+    user: Option<UserId>,
     connection: Connection,
     feeds: Feeds,
     outbox: Outbox,
@@ -125,6 +128,7 @@ impl Session {
     pub fn new(config: SessionConfig, snapshot: Snapshot, seed: u64, now: Instant) -> Self {
         let mut session = Self {
             config,
+            user: snapshot.user,
             connection: Connection::Disconnected { retry_at: now },
             feeds: Feeds::new(config, snapshot.positions, seed),
             outbox: Outbox::new(config.outbox, snapshot.outbox),
@@ -214,7 +218,7 @@ impl Session {
         while let Some(consequence) = self.persisting.pop(id) {
             match consequence {
                 Consequence::Enqueued(message) => self.outbox.handle_stored(message),
-                Consequence::Dequeued => {}
+                Consequence::None => {}
                 Consequence::Reset { conv, reason } => self.report(ClientEvent::Reset { conv, reason }),
                 Consequence::Advanced { conv, advance, is_void } => {
                     if !is_void {
@@ -266,6 +270,7 @@ impl Session {
     ///
     /// The session has ended when it reports [`ClientEvent::Stopped`], after what is still being persisted.
     pub fn handle_stop(&mut self) {
+        self.transmit_acks();
         self.stop(StopReason::Requested);
     }
 
@@ -326,6 +331,10 @@ impl Session {
         if !matches!(self.connection, Connection::Connecting { .. }) {
             return;
         }
+        if let Err(reason) = self.claim(&welcome.user) {
+            self.stop(reason);
+            return;
+        }
         let ping_after = Duration::from_millis(welcome.heartbeat_ms)
             .clamp(PING_AFTER_MIN, self.config.heartbeat.ping_after);
         let heartbeat = HeartbeatConfig { ping_after, ..self.config.heartbeat };
@@ -337,6 +346,19 @@ impl Session {
         self.pump_outbox(now);
         for conv in self.feeds.conversations() {
             self.with_feed(&conv, None, now, FeedReader::handle_connected);
+        }
+    }
+
+    /// Sees to it that the local state is this user's and nobody else's.
+    fn claim(&mut self, connected: &UserId) -> Result<(), StopReason> {
+        match &self.user {
+            Some(kept) if kept == connected => Ok(()),
+            Some(kept) => Err(StopReason::OtherUser { kept: kept.clone(), connected: connected.clone() }),
+            None => {
+                self.user = Some(connected.clone());
+                self.persist(Change::Claim(connected.clone()), Consequence::None);
+                Ok(())
+            }
         }
     }
 
@@ -517,7 +539,7 @@ impl Session {
         let Some(OutboxMessage { conv, key, .. }) = self.outbox.remove(id) else {
             return;
         };
-        self.persist(Change::Dequeue(id), Consequence::Dequeued);
+        self.persist(Change::Dequeue(id), Consequence::None);
         self.report(ClientEvent::SendRefused(RefusedSend { id, conv, key, code, message }));
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use gapless_core::{Advance, OutboxId, OutboxMessage};
-use gapless_proto::{ConvId, Position};
+use gapless_proto::{ConvId, Position, UserId};
 
 /// Keeps what a client must not forget over a crash: how far it is in each conversation, and what it has promised to send.
 ///
@@ -33,6 +33,8 @@ pub trait LocalState: Send + 'static {
 /// What is kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
+    /// Whose state it is; `None` until the first connection.
+    pub user: Option<UserId>,
     /// How far each conversation is held.
     pub positions: BTreeMap<ConvId, Position>,
     /// The unanswered messages.
@@ -42,6 +44,8 @@ pub struct Snapshot {
 /// A change of what is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
+    /// The state belongs to this user from now on.
+    Claim(UserId),
     /// The cursor of a conversation moves over entries.
     Advance {
         /// The conversation.
@@ -64,6 +68,7 @@ impl Snapshot {
     /// Makes a change, as an implementation that keeps everything in memory does.
     pub fn apply(&mut self, change: &Change) {
         match change {
+            Change::Claim(user) => self.user = Some(user.clone()),
             Change::Advance { conv, advance } => {
                 self.positions.insert(conv.clone(), advance.position);
             }

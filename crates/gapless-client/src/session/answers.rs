@@ -18,7 +18,7 @@ impl Session {
         let Some(message) = self.outbox.remove(id) else {
             return;
         };
-        self.persist(Change::Dequeue(id), Consequence::Dequeued);
+        self.persist(Change::Dequeue(id), Consequence::None);
         self.report(ClientEvent::Sent(Delivered {
             id,
             conv: message.conv,

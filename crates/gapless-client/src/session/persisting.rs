@@ -24,7 +24,7 @@ pub(super) enum Consequence {
     /// The message may be sent.
     Enqueued(OutboxId),
     /// Nothing.
-    Dequeued,
+    None,
 }
 
 impl Persisting {
@@ -50,7 +50,7 @@ impl Persisting {
                 Consequence::Advanced { .. }
                 | Consequence::Reset { .. }
                 | Consequence::Enqueued(_)
-                | Consequence::Dequeued => {}
+                | Consequence::None => {}
             }
         }
     }

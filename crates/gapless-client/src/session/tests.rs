@@ -56,7 +56,7 @@ fn after_a_restart_the_stored_outbox_goes_first() {
     }
     let outbox = before.session.outbox().cloned().collect();
 
-    let mut after = Bench::from_snapshot(Snapshot { outbox, ..Snapshot::default() });
+    let mut after = Bench::from_snapshot(Snapshot { outbox, ..snapshot() });
     after.send("new");
     after.persisted(0);
     after.drain();
@@ -414,7 +414,7 @@ fn a_close_code_that_forbids_coming_back_stops_it() {
 #[test]
 fn a_refused_token_is_replaced_once_and_a_refused_replacement_stops_it() {
     let config = SessionConfig { token_is_renewable: true, ..SessionConfig::default() };
-    let mut bench = Bench::with_config(config, Snapshot::default());
+    let mut bench = Bench::with_config(config, snapshot());
     bench.welcome(0);
     bench.close(0, CloseCode::Unauthenticated);
     bench.drain();
@@ -429,7 +429,7 @@ fn a_refused_token_is_replaced_once_and_a_refused_replacement_stops_it() {
 #[test]
 fn a_token_that_expires_soon_is_renewed_over_the_same_connection() {
     let config = SessionConfig { token_is_renewable: true, ..SessionConfig::default() };
-    let mut bench = Bench::with_config(config, Snapshot::default());
+    let mut bench = Bench::with_config(config, snapshot());
     bench.welcome(0);
     bench.drain();
 
@@ -465,6 +465,27 @@ fn a_local_state_that_fails_stops_it_without_an_ack() {
     bench.drain();
 
     bench.session.handle_state_failed("disk full".to_owned());
+    assert_eq!(bench.drain(), ["close 0", "stopped"]);
+}
+
+#[test]
+fn a_new_state_belongs_to_the_first_user_who_connects() {
+    let mut bench = Bench::from_snapshot(Snapshot::default());
+    bench.drain();
+    bench.welcome(0);
+    assert_eq!(bench.drain(), ["persist 0: claim for alice", "connected"]);
+}
+
+// G11
+#[test]
+fn another_users_state_is_not_used() {
+    let outbox =
+        vec![OutboxMessage { id: OutboxId::new(0), conv: conv("demo"), key: key("a"), body: body() }];
+    let bob = Snapshot { user: UserId::new("bob").ok(), outbox, ..positions(&[("demo", 3)]) };
+    let mut bench = Bench::from_snapshot(bob);
+    bench.drain();
+
+    bench.welcome(0);
     assert_eq!(bench.drain(), ["close 0", "stopped"]);
 }
 
@@ -507,7 +528,7 @@ impl Bench {
     }
 
     fn new() -> Self {
-        Self::from_snapshot(Snapshot::default())
+        Self::from_snapshot(snapshot())
     }
 
     fn with_positions(held: &[(&str, u64)]) -> Self {
@@ -707,6 +728,7 @@ fn message_in_words(message: &ClientMessage) -> String {
 
 fn change_in_words(change: &Change) -> String {
     match change {
+        Change::Claim(user) => format!("claim for {user}"),
         Change::Advance { conv, advance } => format!("{conv} at {}", advance.position.seq),
         Change::Reset { conv } => format!("reset {conv}"),
         Change::Enqueue(message) => format!("enqueue {}", message.key),
@@ -742,10 +764,14 @@ fn reason_in_words(reason: ResetReason) -> &'static str {
     }
 }
 
+fn snapshot() -> Snapshot {
+    Snapshot { user: UserId::new("alice").ok(), ..Snapshot::default() }
+}
+
 fn positions(held: &[(&str, u64)]) -> Snapshot {
     let place = |number| Position { epoch: epoch(), seq: seq(number) };
     let positions = held.iter().map(|(name, number)| (conv(name), place(*number))).collect();
-    Snapshot { positions, outbox: Vec::new() }
+    Snapshot { positions, ..snapshot() }
 }
 
 fn conv(name: &str) -> ConvId {
