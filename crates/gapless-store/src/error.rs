@@ -133,10 +133,7 @@ impl OpenError {
         if let refinery::error::Kind::MissingVersion(found) = error.kind()
             && found.version() > known
         {
-            return Self::NewerSchema {
-                found: found.version(),
-                known,
-            };
+            return Self::NewerSchema { found: found.version(), known };
         }
         Self::Migration(Box::new(error))
     }

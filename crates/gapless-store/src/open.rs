@@ -79,9 +79,7 @@ pub async fn migrate(url: &StoreUrl) -> Result<Migrated, OpenError> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, OpenError> + Send + 'static,
 ) -> Result<T, OpenError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| OpenError::Unreachable(Box::new(error)))?
+    tokio::task::spawn_blocking(work).await.map_err(|error| OpenError::Unreachable(Box::new(error)))?
 }
 
 impl FromStr for StoreUrl {
@@ -98,9 +96,7 @@ impl FromStr for StoreUrl {
             return PostgresUrl::from_str(text).map(Self::Postgres);
         }
         let kind = text.split(':').next().unwrap_or_default();
-        Err(StoreUrlError::UnknownKind(
-            kind.chars().take(QUOTED_CHARS_MAX).collect(),
-        ))
+        Err(StoreUrlError::UnknownKind(kind.chars().take(QUOTED_CHARS_MAX).collect()))
     }
 }
 
@@ -167,10 +163,7 @@ impl Migrated {
 
     pub(crate) fn of(report: &refinery::Report, version: i32) -> Self {
         let applied = report.applied_migrations().iter().map(ToString::to_string);
-        Self {
-            version,
-            applied: applied.collect(),
-        }
+        Self { version, applied: applied.collect() }
     }
 }
 
@@ -196,14 +189,7 @@ mod tests {
 
     #[test]
     fn what_names_no_store_is_refused_with_what_to_write() {
-        for text in [
-            "",
-            "gapless.db",
-            "mysql://host/db",
-            "sqlite:",
-            "sqlite::memory:",
-            "SQLITE:x",
-        ] {
+        for text in ["", "gapless.db", "mysql://host/db", "sqlite:", "sqlite::memory:", "SQLITE:x"] {
             let error = text.parse::<StoreUrl>().unwrap_err().to_string();
             assert!(error.contains("sqlite:"), "{text:?}: {error}");
         }
@@ -220,15 +206,10 @@ mod tests {
         ] {
             let url = parsed(text);
             for shown in [url.to_string(), format!("{url:?}")] {
-                assert!(
-                    !shown.contains("s3cret") && shown.contains("ann@db.example"),
-                    "{shown}"
-                );
+                assert!(!shown.contains("s3cret") && shown.contains("ann@db.example"), "{shown}");
             }
         }
-        let error = "s3cret-and-more:x"
-            .replace("s3cret-and-more:x", "foo:s3cret")
-            .parse::<StoreUrl>();
+        let error = "s3cret-and-more:x".replace("s3cret-and-more:x", "foo:s3cret").parse::<StoreUrl>();
         assert!(!error.unwrap_err().to_string().contains("s3cret"));
     }
 }

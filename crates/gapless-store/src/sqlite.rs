@@ -56,12 +56,7 @@ impl SqliteStore {
         let (jobs, waiting_jobs) = mpsc::channel(JOBS_WAITING_MAX);
         let (news, receiver) = NewsSender::channel();
         let writer = Writer::new(connection, lock, committer, waiting_jobs, news);
-        let store = Self {
-            appends,
-            jobs,
-            readers,
-            writer: Mutex::new(Some(writer.start()?)),
-        };
+        let store = Self { appends, jobs, readers, writer: Mutex::new(Some(writer.start()?)) };
         Ok((store, receiver))
     }
 
@@ -86,9 +81,7 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn create(&self, creation: Creation) -> Result<Position, CreateError> {
-        self.job(|reply| Job::Create { creation, reply })
-            .await?
-            .ok_or(CreateError::Exists)
+        self.job(|reply| Job::Create { creation, reply }).await?.ok_or(CreateError::Exists)
     }
 
     async fn append(&self, append: Append, generation: Option<Generation>) -> Result<Appended, AppendError> {
@@ -100,16 +93,12 @@ impl Store for SqliteStore {
     }
 
     async fn page(&self, request: PageRequest) -> Result<Page, PageError> {
-        self.readers
-            .read(move |connection| Ok(reading::page(connection, &request)))
-            .await?
+        self.readers.read(move |connection| Ok(reading::page(connection, &request))).await?
     }
 
     async fn log(&self, conv: &ConvId, after: Seq, limit: u32) -> Result<Option<LogSlice>, StoreError> {
         let conv = conv.clone();
-        self.readers
-            .read(move |connection| reading::log(connection, &conv, after, limit))
-            .await
+        self.readers.read(move |connection| reading::log(connection, &conv, after, limit)).await
     }
 
     async fn memberships(
@@ -126,9 +115,7 @@ impl Store for SqliteStore {
 
     async fn membership(&self, conv: &ConvId, user: &UserId) -> Result<Option<Membership>, StoreError> {
         let (conv, user) = (conv.clone(), user.clone());
-        self.readers
-            .read(move |connection| reading::membership(connection, &conv, &user))
-            .await
+        self.readers.read(move |connection| reading::membership(connection, &conv, &user)).await
     }
 
     async fn members(
@@ -138,23 +125,17 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<UserId>, StoreError> {
         let (conv, after) = (conv.clone(), after.cloned());
-        self.readers
-            .read(move |connection| reading::members(connection, &conv, after.as_ref(), limit))
-            .await
+        self.readers.read(move |connection| reading::members(connection, &conv, after.as_ref(), limit)).await
     }
 
     async fn heads(&self, convs: &[ConvId]) -> Result<Vec<(ConvId, FeedHead)>, StoreError> {
         let convs = convs.to_vec();
-        self.readers
-            .read(move |connection| reading::heads(connection, &convs))
-            .await
+        self.readers.read(move |connection| reading::heads(connection, &convs)).await
     }
 
     async fn info(&self, conv: &ConvId) -> Result<Option<FeedInfo>, StoreError> {
         let conv = conv.clone();
-        self.readers
-            .read(move |connection| reading::info(connection, &conv))
-            .await
+        self.readers.read(move |connection| reading::info(connection, &conv)).await
     }
 
     async fn trim(&self, conv: &ConvId, below: Seq) -> Result<Option<TrimmedTo>, StoreError> {

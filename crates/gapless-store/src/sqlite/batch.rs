@@ -23,10 +23,7 @@ pub(super) fn load<'batch>(
             feed.load_for(connection, append)?;
         }
     }
-    Ok(feeds
-        .into_iter()
-        .filter_map(|(conv, feed)| Some((conv, feed?.state)))
-        .collect())
+    Ok(feeds.into_iter().filter_map(|(conv, feed)| Some((conv, feed?.state))).collect())
 }
 
 /// A feed while it is being loaded.
@@ -51,11 +48,7 @@ impl Feed {
                 members: columns.count()?,
             };
             Ok(Self {
-                state: FeedState {
-                    row,
-                    memberships: BTreeMap::new(),
-                    keys: BTreeMap::new(),
-                },
+                state: FeedState { row, memberships: BTreeMap::new(), keys: BTreeMap::new() },
                 is_trimmed: columns.seq()? > Seq::FIRST,
             })
         });
@@ -103,11 +96,7 @@ fn latest_membership(
           WHERE feed = ?1 AND user_id = ?2
           ORDER BY joined_seq DESC LIMIT 1",
     )?;
-    statement
-        .query_row(params![conv.as_str(), user.as_str()], |row| {
-            Columns::of(row).membership()
-        })
-        .optional()
+    statement.query_row(params![conv.as_str(), user.as_str()], |row| Columns::of(row).membership()).optional()
 }
 
 fn kept_key(
@@ -158,11 +147,7 @@ pub(super) fn write(connection: &Connection, batch: &AppendBatch) -> rusqlite::R
     let mut statement =
         connection.prepare_cached("UPDATE feed SET head = ?2, members = ?3 WHERE feed = ?1")?;
     for (conv, row) in batch.changed_feeds() {
-        statement.execute(params![
-            conv.as_str(),
-            integer(row.head.get()),
-            integer(row.members)
-        ])?;
+        statement.execute(params![conv.as_str(), integer(row.head.get()), integer(row.members)])?;
     }
     Ok(())
 }
@@ -222,9 +207,5 @@ pub(super) fn news(batch: &AppendBatch) -> Vec<News> {
 }
 
 fn feed_head(row: &FeedRow) -> FeedHead {
-    FeedHead {
-        epoch: row.epoch,
-        head: row.head,
-        members: row.members,
-    }
+    FeedHead { epoch: row.epoch, head: row.head, members: row.members }
 }

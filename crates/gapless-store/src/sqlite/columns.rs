@@ -78,28 +78,17 @@ impl<'row> Columns<'row> {
 
     /// `epoch, head, members`.
     pub(super) fn feed_head(&mut self) -> rusqlite::Result<FeedHead> {
-        Ok(FeedHead {
-            epoch: self.epoch()?,
-            head: self.seq()?,
-            members: self.count()?,
-        })
+        Ok(FeedHead { epoch: self.epoch()?, head: self.seq()?, members: self.count()? })
     }
 
     /// `from_seq, to_seq`.
     pub(super) fn interval(&mut self) -> rusqlite::Result<Interval> {
-        Ok(Interval {
-            from: self.seq()?,
-            to: self.seq_or_null()?,
-        })
+        Ok(Interval { from: self.seq()?, to: self.seq_or_null()? })
     }
 
     /// `from_seq, to_seq, joined_seq, left_by_themselves`.
     pub(super) fn membership(&mut self) -> rusqlite::Result<MembershipRow> {
-        Ok(MembershipRow {
-            visible: self.interval()?,
-            joined: self.seq()?,
-            left_by_themselves: self.flag()?,
-        })
+        Ok(MembershipRow { visible: self.interval()?, joined: self.seq()?, left_by_themselves: self.flag()? })
     }
 
     /// `seq, kind, sender, key, ts, body`.
@@ -169,11 +158,7 @@ pub(super) fn for_each(error: &Arc<rusqlite::Error>) -> StoreError {
 }
 
 fn of(error: Arc<rusqlite::Error>, is_passing: bool) -> StoreError {
-    if is_passing {
-        StoreError::Unreachable(Box::new(error))
-    } else {
-        StoreError::Broken(Box::new(error))
-    }
+    if is_passing { StoreError::Unreachable(Box::new(error)) } else { StoreError::Broken(Box::new(error)) }
 }
 
 /// Whether the database may work again by itself: the disk was full, a lock was held, the machine had no memory left.

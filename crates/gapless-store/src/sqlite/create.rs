@@ -55,9 +55,6 @@ fn joining(creation: &Creation, member: &UserId) -> Append {
     Append {
         conv: creation.conv.clone(),
         authority: Authority::Service,
-        operation: Operation::Join {
-            user: member.clone(),
-            by: creation.creator.clone(),
-        },
+        operation: Operation::Join { user: member.clone(), by: creation.creator.clone() },
     }
 }

@@ -55,11 +55,7 @@ pub(super) fn raise(connection: &Connection, feeds: &Feeds, now: Timestamp) -> r
     for (conv, mut feed) in feeds.heads(connection)? {
         feed.epoch = feed.epoch.raised(now);
         statement.execute(params![conv.as_str(), integer(feed.epoch.get())])?;
-        news.push(News {
-            conv,
-            feed,
-            entries: Vec::new(),
-        });
+        news.push(News { conv, feed, entries: Vec::new() });
     }
     Ok(news)
 }

@@ -30,17 +30,11 @@ pub(super) type FileLock = Arc<File>;
 pub(super) fn lock(path: &Path) -> Result<FileLock, OpenError> {
     let mut lock_path = resolve(path)?.into_os_string();
     lock_path.push("-lock");
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(lock_path)
-        .map_err(unreachable)?;
+    let lock =
+        File::options().create(true).truncate(false).write(true).open(lock_path).map_err(unreachable)?;
     match lock.try_lock() {
         Ok(()) => Ok(Arc::new(lock)),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse {
-            path: path.to_owned(),
-        }),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
         Err(TryLockError::Error(error)) => Err(unreachable(error)),
     }
 }
@@ -69,9 +63,7 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, OpenError> {
 pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<Migrated, OpenError> {
     let runner = embedded::migrations::runner().set_grouped(true);
     let known = Migrated::newest(&runner);
-    let report = runner
-        .run(connection)
-        .map_err(|error| OpenError::of_migration(error, known))?;
+    let report = runner.run(connection).map_err(|error| OpenError::of_migration(error, known))?;
     let migrated = Migrated::of(&report, known);
     if !migrated.applied.is_empty() {
         tracing::info!(path = %path.display(), version = known, "brought the schema up to date");
@@ -84,9 +76,7 @@ fn open(path: &Path) -> Result<Connection, OpenError> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =
         Connection::open_with_flags(resolve(path)?, flags).map_err(|error| not_opened(path, error))?;
-    connection
-        .busy_timeout(BUSY_TIMEOUT)
-        .map_err(|error| not_opened(path, error))?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(|error| not_opened(path, error))?;
     connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS_MAX);
     Ok(connection)
 }
@@ -97,13 +87,10 @@ fn claim(path: &Path, connection: &Connection) -> rusqlite::Result<Result<(), Op
     if application == APPLICATION_ID {
         return Ok(Ok(()));
     }
-    let is_filled: bool = connection.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema)", (), |row| {
-        row.get(0)
-    })?;
+    let is_filled: bool =
+        connection.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema)", (), |row| row.get(0))?;
     if application != 0 || is_filled {
-        return Ok(Err(OpenError::NotADatabase {
-            path: path.to_owned(),
-        }));
+        return Ok(Err(OpenError::NotADatabase { path: path.to_owned() }));
     }
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(Ok(()))
@@ -126,20 +113,14 @@ fn resolve(path: &Path) -> Result<PathBuf, OpenError> {
         Some(folder) if folder != Path::new("") => folder,
         Some(_) | None => Path::new("."),
     };
-    let name = path.file_name().ok_or_else(|| OpenError::NotADatabase {
-        path: path.to_owned(),
-    })?;
-    let folder = folder.canonicalize().map_err(|_| OpenError::NoFolder {
-        folder: folder.to_owned(),
-    })?;
+    let name = path.file_name().ok_or_else(|| OpenError::NotADatabase { path: path.to_owned() })?;
+    let folder = folder.canonicalize().map_err(|_| OpenError::NoFolder { folder: folder.to_owned() })?;
     Ok(folder.join(name))
 }
 
 fn not_opened(path: &Path, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => OpenError::NotADatabase {
-            path: path.to_owned(),
-        },
+        Some(ErrorCode::NotADatabase) => OpenError::NotADatabase { path: path.to_owned() },
         Some(_) | None => unreachable(error),
     }
 }

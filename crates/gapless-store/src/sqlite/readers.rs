@@ -33,13 +33,8 @@ struct Idle {
 
 impl Readers {
     pub(super) fn open(path: &Path, lock: FileLock) -> Result<Self, OpenError> {
-        let connections = (0..READERS)
-            .map(|_| file::open_for_reading(path))
-            .collect::<Result<_, _>>()?;
-        let idle = Idle {
-            connections,
-            _lock: Some(lock),
-        };
+        let connections = (0..READERS).map(|_| file::open_for_reading(path)).collect::<Result<_, _>>()?;
+        let idle = Idle { connections, _lock: Some(lock) };
         Ok(Self {
             admission: Semaphore::new(READS_WAITING_MAX),
             turns: Arc::new(Semaphore::new(READERS as usize)),
@@ -87,19 +82,11 @@ struct Lent {
 
 impl Lent {
     fn take(idle: Arc<Mutex<Idle>>, turn: OwnedSemaphorePermit) -> Result<Self, StoreError> {
-        let connection = idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .connections
-            .pop();
+        let connection = idle.lock().unwrap_or_else(PoisonError::into_inner).connections.pop();
         if connection.is_none() {
             return Err(StoreError::Closed);
         }
-        Ok(Self {
-            connection,
-            idle,
-            _turn: turn,
-        })
+        Ok(Self { connection, idle, _turn: turn })
     }
 }
 

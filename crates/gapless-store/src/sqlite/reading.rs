@@ -193,10 +193,7 @@ pub(super) fn log(
     while let Some(row) = rows.next()? {
         let mut columns = Columns::of(row);
         let feed = columns.feed_head()?;
-        let slice = slice.get_or_insert(LogSlice {
-            feed,
-            entries: Vec::new(),
-        });
+        let slice = slice.get_or_insert(LogSlice { feed, entries: Vec::new() });
         if !columns.is_null()? {
             slice.entries.push(columns.entry()?);
         }
@@ -222,9 +219,7 @@ pub(super) fn membership(
     user: &UserId,
 ) -> Result<Option<Membership>, StoreError> {
     let mut statement = connection.prepare_cached(MEMBERSHIP)?;
-    Ok(statement
-        .query_row(params![conv.as_str(), user.as_str()], standing)
-        .optional()?)
+    Ok(statement.query_row(params![conv.as_str(), user.as_str()], standing).optional()?)
 }
 
 pub(super) fn members(
@@ -235,9 +230,7 @@ pub(super) fn members(
 ) -> Result<Vec<UserId>, StoreError> {
     let mut statement = connection.prepare_cached(MEMBERS)?;
     let after = after.map_or("", UserId::as_str);
-    let rows = statement.query_map(params![conv.as_str(), after, limit], |row| {
-        Columns::of(row).user()
-    })?;
+    let rows = statement.query_map(params![conv.as_str(), after, limit], |row| Columns::of(row).user())?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -245,11 +238,7 @@ pub(super) fn heads(
     connection: &Connection,
     convs: &[ConvId],
 ) -> Result<Vec<(ConvId, FeedHead)>, StoreError> {
-    let asked = convs
-        .iter()
-        .map(ConvId::as_str)
-        .collect::<serde_json::Value>()
-        .to_string();
+    let asked = convs.iter().map(ConvId::as_str).collect::<serde_json::Value>().to_string();
     let mut statement = connection.prepare_cached(HEADS)?;
     let rows = statement.query_map(params![asked], |row| {
         let mut columns = Columns::of(row);
@@ -262,11 +251,7 @@ pub(super) fn info(connection: &Connection, conv: &ConvId) -> Result<Option<Feed
     let mut statement = connection.prepare_cached(INFO)?;
     let info = statement.query_row(params![conv.as_str()], |row| {
         let mut columns = Columns::of(row);
-        Ok(FeedInfo {
-            feed: columns.feed_head()?,
-            min_seq: columns.seq()?,
-            history: columns.history()?,
-        })
+        Ok(FeedInfo { feed: columns.feed_head()?, min_seq: columns.seq()?, history: columns.history()? })
     });
     Ok(info.optional()?)
 }
@@ -280,9 +265,5 @@ pub(super) fn check(connection: &Connection) -> Result<(), StoreError> {
 /// `feed, epoch, head, members, from_seq, to_seq`.
 fn standing(row: &Row<'_>) -> rusqlite::Result<Membership> {
     let mut columns = Columns::of(row);
-    Ok(Membership {
-        conv: columns.conv()?,
-        feed: columns.feed_head()?,
-        latest: columns.interval()?,
-    })
+    Ok(Membership { conv: columns.conv()?, feed: columns.feed_head()?, latest: columns.interval()? })
 }

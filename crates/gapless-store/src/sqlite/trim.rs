@@ -38,12 +38,7 @@ impl Trim {
         below: Seq,
         reply: oneshot::Sender<Result<Option<TrimmedTo>, StoreError>>,
     ) -> Self {
-        Self {
-            conv,
-            below,
-            deleted: 0,
-            reply,
-        }
+        Self { conv, below, deleted: 0, reply }
     }
 
     /// Takes the next step, in the caller's transaction: raises `min_seq`, deletes what is below, keeps the keys.
@@ -58,18 +53,11 @@ impl Trim {
         let end = keep_keys(connection, &self.conv, goal)?;
         raise_min_seq(connection, &self.conv, end)?;
         self.deleted += delete_below(connection, &self.conv, end)?;
-        Ok(if end == goal {
-            Step::Finished(end)
-        } else {
-            Step::Unfinished
-        })
+        Ok(if end == goal { Step::Finished(end) } else { Step::Unfinished })
     }
 
     pub(super) fn answer(self, min_seq: Option<Seq>) {
-        let trimmed = min_seq.map(|min_seq| TrimmedTo {
-            min_seq,
-            deleted: self.deleted,
-        });
+        let trimmed = min_seq.map(|min_seq| TrimmedTo { min_seq, deleted: self.deleted });
         let _ = self.reply.send(Ok(trimmed));
     }
 
@@ -98,11 +86,7 @@ fn keep_keys(connection: &Connection, conv: &ConvId, goal: Seq) -> rusqlite::Res
         "INSERT INTO trimmed_key (feed, sender, key, seq, ts, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     let (mut entries, mut bytes) = (0, 0);
-    let mut rows = old.query(params![
-        conv.as_str(),
-        integer(goal.get()),
-        integer(STEP_ENTRIES_MAX)
-    ])?;
+    let mut rows = old.query(params![conv.as_str(), integer(goal.get()), integer(STEP_ENTRIES_MAX)])?;
     while let Some(row) = rows.next()? {
         let entry = Columns::of(row).entry()?;
         if let Some(key) = &entry.key {

@@ -30,16 +30,9 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 #[derive(Debug)]
 pub(super) enum Job {
     /// Creates a conversation; `None` when there is one of that name.
-    Create {
-        creation: Creation,
-        reply: Reply<Option<Position>>,
-    },
+    Create { creation: Creation, reply: Reply<Option<Position>> },
     /// Deletes the entries below a seq.
-    Trim {
-        conv: ConvId,
-        below: Seq,
-        reply: Reply<Option<TrimmedTo>>,
-    },
+    Trim { conv: ConvId, below: Seq, reply: Reply<Option<TrimmedTo>> },
     /// Raises the epoch of one conversation or of all.
     RaiseEpoch { conv: Option<ConvId>, reply: Reply<u64> },
     /// Writes something that changes nothing.
@@ -77,21 +70,12 @@ impl Writer {
         jobs: mpsc::Receiver<Job>,
         news: NewsSender,
     ) -> Self {
-        Self {
-            connection,
-            committer,
-            jobs,
-            trims: VecDeque::new(),
-            news,
-            _lock: lock,
-        }
+        Self { connection, committer, jobs, trims: VecDeque::new(), news, _lock: lock }
     }
 
     /// Starts the thread; it ends after [`Job::Close`], or when the store was dropped.
     pub(super) fn start(self) -> Result<JoinHandle<()>, OpenError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .map_err(file::unreachable)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(file::unreachable)?;
         thread::Builder::new()
             .name("gapless-sqlite".to_owned())
             .spawn(move || runtime.block_on(self.run()))
@@ -166,14 +150,10 @@ impl Writer {
 
     fn create(&mut self, creation: &Creation) -> Result<Option<Position>, StoreError> {
         let now = now();
-        let created = in_transaction(&mut self.connection, |transaction| {
-            create::create(transaction, creation, now)
-        })?;
+        let created =
+            in_transaction(&mut self.connection, |transaction| create::create(transaction, creation, now))?;
         Ok(created.map(|news| {
-            let position = Position {
-                epoch: news.feed.epoch,
-                seq: news.feed.head,
-            };
+            let position = Position { epoch: news.feed.epoch, seq: news.feed.head };
             self.news.publish(vec![news]);
             position
         }))
@@ -200,9 +180,8 @@ impl Writer {
         let mut raised = 0;
         loop {
             let now = now();
-            let news = in_transaction(&mut self.connection, |transaction| {
-                epoch::raise(transaction, &feeds, now)
-            })?;
+            let news =
+                in_transaction(&mut self.connection, |transaction| epoch::raise(transaction, &feeds, now))?;
             raised += news.len() as u64;
             let next = feeds.after(&news);
             self.news.publish(news);

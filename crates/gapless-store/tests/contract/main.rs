@@ -3,7 +3,6 @@
 //! A test is an `async fn(World)` that its module hands to [`contract!`], which makes one test a store of it. A store takes part
 //! with a [`world::Database`] and one line in [`contract!`].
 
-#![allow(dead_code)]
 #![allow(clippy::unwrap_used, reason = "a test that can't go on ends")]
 
 /// Makes tests of sentences: one a store.
@@ -29,5 +28,15 @@ macro_rules! on_store {
 }
 
 mod append;
+mod checks;
+mod controls;
+mod lifecycle;
+mod lookups;
+mod membership;
+mod model;
+mod news;
+mod paging;
+mod positions;
 mod sqlite_file;
+mod trim;
 mod world;

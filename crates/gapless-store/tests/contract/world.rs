@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use gapless_core::{Append, Appended, Authority, History, Operation};
 use gapless_proto::{Body, ConvId, Entry, Key, Page, Position, Seq, UserId};
 use gapless_store::{
@@ -32,11 +33,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn begin(database: impl Database) -> Self {
         let (store, news) = database.open().await;
-        Self {
-            database: Box::new(database),
-            store,
-            news,
-        }
+        Self { database: Box::new(database), store, news }
     }
 
     /// Closes the store and opens another on the same database: a restart.
@@ -61,10 +58,7 @@ impl World {
 
     /// A conversation as the present store has it.
     pub(crate) fn conversation(&self, name: &str) -> Conversation {
-        Conversation {
-            store: Arc::clone(&self.store),
-            id: conv(name),
-        }
+        Conversation { store: Arc::clone(&self.store), id: conv(name) }
     }
 }
 
@@ -120,11 +114,7 @@ impl Conversation {
     }
 
     pub(crate) fn request(&self, authority: Authority, operation: Operation) -> Append {
-        Append {
-            conv: self.id.clone(),
-            authority,
-            operation,
-        }
+        Append { conv: self.id.clone(), authority, operation }
     }
 
     /// A page that must be given.
@@ -181,11 +171,7 @@ impl Conversation {
     }
 
     pub(crate) async fn info(&self) -> FeedInfo {
-        self.store
-            .info(&self.id)
-            .await
-            .unwrap()
-            .expect("the conversation exists")
+        self.store.info(&self.id).await.unwrap().expect("the conversation exists")
     }
 
     pub(crate) async fn head(&self) -> u64 {
@@ -204,25 +190,15 @@ pub(crate) fn creation(history: History, name: &str, members: &[&str]) -> Creati
 }
 
 pub(crate) fn message(sender: &str, name: &str, body: Body) -> Operation {
-    Operation::Message {
-        sender: user(sender),
-        key: key(name),
-        body,
-    }
+    Operation::Message { sender: user(sender), key: key(name), body }
 }
 
 pub(crate) fn joining(who: &str, by: &str) -> Operation {
-    Operation::Join {
-        user: user(who),
-        by: user(by),
-    }
+    Operation::Join { user: user(who), by: user(by) }
 }
 
 pub(crate) fn leaving(who: &str, by: &str) -> Operation {
-    Operation::Leave {
-        user: user(who),
-        by: user(by),
-    }
+    Operation::Leave { user: user(who), by: user(by) }
 }
 
 pub(crate) fn conv(name: &str) -> ConvId {
@@ -252,6 +228,37 @@ pub(crate) fn position_of(outcome: Result<Appended, AppendError>) -> Position {
 
 pub(crate) fn seq_of(outcome: Result<Appended, AppendError>) -> u64 {
     position_of(outcome).seq.get()
+}
+
+/// Queues appends in their order and waits for all of them.
+pub(crate) async fn in_order<F>(appends: Vec<F>)
+where
+    F: Future<Output = Result<Appended, AppendError>> + Unpin,
+{
+    let mut waiting = Vec::new();
+    for mut append in appends {
+        match (&mut append).now_or_never() {
+            Some(outcome) => drop(position_of(outcome)),
+            None => waiting.push(append),
+        }
+    }
+    for append in waiting {
+        position_of(append.await);
+    }
+}
+
+/// Sends many messages without waiting for each.
+pub(crate) async fn say_at_once(chat: &Conversation, sender: &str, count: usize) {
+    let sends = (0..count).map(|number| {
+        let operation = message(sender, &format!("k{number}"), body("hi"));
+        chat.store.append(chat.request(Authority::Member, operation), None)
+    });
+    in_order(sends.collect()).await;
+}
+
+/// Entries as they would stand on the wire.
+pub(crate) fn text_of(entries: &[Entry]) -> String {
+    serde_json::to_string(entries).unwrap()
 }
 
 pub(crate) fn seqs(entries: &[Entry]) -> Vec<u64> {
