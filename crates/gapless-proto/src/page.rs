@@ -20,7 +20,8 @@ pub struct Page {
     pub next_after: Seq,
     /// Whether the reader may see more entries beyond `next_after`, as of this page.
     pub has_more: bool,
-    /// Whether entries after the cursor are gone: `after + 1 < min_seq`.
+    /// Whether entries after the cursor are gone that the reader may have seen; then also `after + 1 < min_seq`. Someone who came
+    /// later than what was trimmed misses nothing, and isn't told that they do.
     pub trimmed: bool,
     /// The visible entries in seq order; 200 at most.
     pub events: Vec<Entry>,

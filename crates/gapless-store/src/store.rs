@@ -35,7 +35,8 @@ pub trait Store: Send + Sync + 'static {
     /// What a reader may see after a cursor: at most `limit` entries, clamped to 1 ..= [`PAGE_ENTRIES_MAX`].
     ///
     /// Checked in this order: the conversation exists and the reader is or was a member, else `NotFound`; the epoch,
-    /// if given, else `EpochChanged`; the cursor isn't beyond the head, else `CursorAhead`.
+    /// if given, else `EpochChanged`; the cursor isn't beyond the head, else `CursorAhead`. What it costs grows with the entries
+    /// it returns, not with those that the reader may not see, nor with how often they came and went.
     async fn page(&self, request: PageRequest) -> Result<Page, PageError>;
 
     /// What comes after `after`, for everyone; for the gateway's own use. `None` when there is no such conversation.
