@@ -8,6 +8,9 @@ use crate::{
     FeedHead, FeedInfo, LogSlice, Membership, PAGE_ENTRIES_MAX, PageError, PageRequest, Reader, StoreError,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Reads begin at ?3, the cursor, or where the log begins; whichever is later. Of the memberships that a user had (?2), those
 /// that end later are walked in order, each with its entries, until the page is full (?4): the latest that begins at or
 /// before that place, and all that follow. The first interval that reaches beyond the cursor tells whether anything

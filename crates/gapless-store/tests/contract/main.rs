@@ -37,6 +37,8 @@ mod model;
 mod news;
 mod paging;
 mod positions;
+mod sqlite_alone;
+mod sqlite_crash;
 mod sqlite_file;
 mod trim;
 mod world;
