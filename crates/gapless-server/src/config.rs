@@ -1,20 +1,70 @@
 //! What an operator may choose.
+//!
+//! [`RawConfig`] is what was typed, on the command line, in the environment, in a file; [`RawConfig::check`] makes a [`Config`]
+//! of it or says everything that is wrong.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use gapless_core::{DeliveryConfig, HeartbeatConfig, HubConfig};
+use gapless_store::StoreUrl;
 
-/// How a gateway runs.
-#[derive(Debug, Clone, Default)]
+mod auth;
+mod check;
+mod error;
+mod file;
+mod key;
+mod raw;
+mod reader;
+mod report;
+mod secret;
+#[cfg(test)]
+mod tests;
+
+pub use auth::AuthConfig;
+pub use error::{ConfigError, ConfigErrors};
+pub use key::{KEYS, Key};
+pub use raw::{ConfigSources, Flag, Place, RawConfig};
+pub use secret::{Secret, SecretError, Secrets};
+
+/// How a gateway runs. The default listens on loopback and lets nobody in.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// Where it listens.
+    pub listen: Vec<SocketAddr>,
+    /// Where the logs are.
+    pub store: StoreUrl,
+    /// Who is let in.
+    pub auth: AuthConfig,
     /// Who is told what, and when again.
     pub hub: HubConfig,
     /// What each connection may cost.
     pub session: SessionConfig,
+    /// What each HTTP request may cost.
+    pub http: HttpConfig,
     /// How a gateway stops.
     pub drain: DrainConfig,
     /// How the gateway keeps in step with the store.
     pub upkeep: UpkeepConfig,
+    /// What is logged.
+    pub log: LogConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 7700))],
+            store: StoreUrl::Sqlite(PathBuf::from("gapless.db")),
+            auth: AuthConfig::default(),
+            hub: HubConfig::default(),
+            session: SessionConfig::default(),
+            http: HttpConfig::default(),
+            drain: DrainConfig::default(),
+            upkeep: UpkeepConfig::default(),
+            log: LogConfig::default(),
+        }
+    }
 }
 
 /// The bounds and times of one connection.
@@ -41,6 +91,19 @@ impl Default for SessionConfig {
             write_stall_max: Duration::from_secs(30),
             handshake_max: Duration::from_secs(10),
         }
+    }
+}
+
+/// The bounds of an HTTP request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// How long it may take, from its headers to its answer.
+    pub request_max: Duration,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self { request_max: Duration::from_secs(30) }
     }
 }
 
@@ -72,4 +135,28 @@ impl Default for UpkeepConfig {
     fn default() -> Self {
         Self { sweep_interval: Duration::from_secs(1), heads_interval: Duration::from_secs(3) }
     }
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogConfig {
+    /// The form of a line.
+    pub format: LogFormat,
+    /// What is left out: all that is less than this.
+    pub level: tracing::Level,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, level: tracing::Level::INFO }
+    }
+}
+
+/// The form of a line in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
 }

@@ -68,7 +68,7 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let gateway = Arc::new(Gateway {
         hub: HubHandle::new(config.hub),
-        authenticator: Authenticator::default(),
+        authenticator: Authenticator::new(config.auth.clone()),
         draining: AtomicBool::new(false),
         config,
         store,

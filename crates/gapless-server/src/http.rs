@@ -7,6 +7,10 @@ use axum::routing::get;
 
 use crate::gateway::Gateway;
 
+pub(crate) mod query;
+
+pub(crate) use query::QueryError;
+
 /// All routes but the WebSocket.
 pub(crate) fn router() -> Router<Arc<Gateway>> {
     Router::new().route("/live", get(|| async { "ok" }))

@@ -9,6 +9,12 @@ mod http;
 mod hub;
 mod refusal;
 
-pub use auth::{AuthError, Authenticator, Identity};
-pub use config::{Config, DrainConfig, SessionConfig, UpkeepConfig};
+pub use auth::{
+    AuthError, Authenticator, DEVICE_HEADER, Identity, Minted, Rights, Scope, Scopes, TokenRequest,
+    USER_HEADER,
+};
+pub use config::{
+    AuthConfig, Config, ConfigError, ConfigErrors, ConfigSources, DrainConfig, Flag, HttpConfig, KEYS, Key,
+    LogConfig, LogFormat, Place, RawConfig, Secret, SecretError, Secrets, SessionConfig, UpkeepConfig,
+};
 pub use gateway::{RunError, run};

@@ -1,40 +1,134 @@
-//! What a peer is told when something can't be done: the one place where errors become codes.
+//! What a peer is told when something can't be done: the one place where errors become codes, and codes statuses.
 
+use std::borrow::Cow;
+use std::error::Error;
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gapless_core::AppendRefusal;
-use gapless_proto::ErrorCode;
-use gapless_store::{AppendError, PageError, StoreError};
+use gapless_proto::{ErrorCode, ErrorReply, Rid};
+use gapless_store::{AppendError, CreateError, PageError, StoreError};
+use serde::Serialize;
 
 use crate::auth::AuthError;
+use crate::http::QueryError;
 
-/// A refusal as the peer gets it, over WebSocket or HTTP. Never holds texts of the database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+/// A refusal as the peer gets it, over WebSocket or HTTP.
+///
+/// Its texts are ours. What the database said is kept apart, and goes to the log when the refusal is answered.
+#[derive(Debug)]
+pub struct Refusal {
     pub(crate) code: ErrorCode,
-    pub(crate) message: String,
+    pub(crate) message: Cow<'static, str>,
     pub(crate) retry_after: Option<Duration>,
+    status: StatusCode,
+    cause: Option<StoreError>,
 }
 
 impl Refusal {
-    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: None }
+    pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), retry_after: None, status: status_of(code), cause: None }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::BadRequest, message)
+    }
+
+    pub(crate) fn forbidden(message: &'static str) -> Self {
+        Self::new(ErrorCode::Forbidden, message)
+    }
+
+    /// There is no such conversation, or the caller may not know of it. Always the same bytes.
+    pub(crate) fn no_conversation() -> Self {
+        AppendError::from(AppendRefusal::NotFound).into()
+    }
+
+    /// The body is over the limit, or will be.
+    pub(crate) fn too_large(bytes_max: usize) -> Self {
+        let message = format!("the body is over the limit of {bytes_max} bytes; make it smaller");
+        Self::new(ErrorCode::TooLarge, message)
+    }
+
+    pub(crate) fn no_route() -> Self {
+        Self::new(ErrorCode::NotFound, "there is no such route; see /v1/openapi.json for those there are")
+    }
+
+    pub(crate) fn wrong_method() -> Self {
+        let message = "this route doesn't take this method; the header `Allow` has those it takes";
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, ..Self::bad_request(message) }
+    }
+
+    pub(crate) fn wrong_content_type() -> Self {
+        let message = "the body must be JSON; send it with `Content-Type: application/json`";
+        Self { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, ..Self::bad_request(message) }
+    }
+
+    /// It took too long. Whether it took effect isn't known.
+    pub(crate) fn timed_out() -> Self {
+        StoreError::Busy.into()
+    }
+
+    /// A fault of ours that is in the log already.
+    pub(crate) fn fault() -> Self {
+        Self::new(ErrorCode::Internal, FAULT)
+    }
+
+    /// The refusal as a frame. Tells the log what the peer isn't told.
+    pub(crate) fn into_reply(self, rid: Option<Rid>) -> ErrorReply {
+        self.log();
+        ErrorReply {
+            rid,
+            code: self.code,
+            retry_after_ms: self.retry_after_ms(),
+            message: self.message.into_owned(),
+        }
+    }
+
+    fn log(&self) {
+        let Some(cause) = &self.cause else {
+            return;
+        };
+        let source = cause.source().map(tracing::field::display);
+        if cause.is_retryable() {
+            tracing::warn!(error = %cause, source, "the store can't serve a request now");
+        } else {
+            tracing::error!(error = %cause, source, "the store failed");
+        }
+    }
+
+    fn retry_after_ms(&self) -> Option<u64> {
+        self.retry_after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+const FAULT: &str = "a fault of the server; its log has the details";
+
+/// The HTTP status of a code.
+fn status_of(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::BadRequest => StatusCode::BAD_REQUEST,
+        ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
+        ErrorCode::NotFound => StatusCode::NOT_FOUND,
+        ErrorCode::CursorAhead | ErrorCode::EpochChanged | ErrorCode::KeyConflict => StatusCode::CONFLICT,
+        ErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::Internal | ErrorCode::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
-        if error.is_retryable() {
-            Self {
-                code: ErrorCode::Unavailable,
-                message: "the server can't serve this at the moment; try again".to_owned(),
-                retry_after: Some(error.retry_after()),
-            }
+        let refusal = if error.is_retryable() {
+            let message = "the server can't serve this at the moment; try again, a send with the same key";
+            Self::new(ErrorCode::Unavailable, message)
         } else {
-            Self::new(ErrorCode::Internal, "a fault of the server; its log has the details")
-        }
+            Self::new(ErrorCode::Internal, FAULT)
+        };
+        Self { retry_after: error.is_retryable().then(|| error.retry_after()), cause: Some(error), ..refusal }
     }
 }
 
@@ -54,26 +148,127 @@ impl From<AppendError> for Refusal {
     }
 }
 
+impl From<CreateError> for Refusal {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Exists => Self::new(ErrorCode::KeyConflict, error.to_string()),
+            CreateError::Store(error) => error.into(),
+        }
+    }
+}
+
 impl From<PageError> for Refusal {
     fn from(error: PageError) -> Self {
-        let code = match error {
-            PageError::NotFound => ErrorCode::NotFound,
-            PageError::EpochChanged { .. } => ErrorCode::EpochChanged,
-            PageError::CursorAhead { .. } => ErrorCode::CursorAhead,
-            PageError::Store(error) => return error.into(),
-        };
-        Self::new(code, error.to_string())
+        match error {
+            PageError::NotFound => Self::no_conversation(),
+            PageError::EpochChanged { .. } => Self::new(ErrorCode::EpochChanged, error.to_string()),
+            PageError::CursorAhead { .. } => Self::new(ErrorCode::CursorAhead, error.to_string()),
+            PageError::Store(error) => error.into(),
+        }
     }
 }
 
 impl From<AuthError> for Refusal {
     fn from(error: AuthError) -> Self {
-        Self::new(ErrorCode::Unauthenticated, error.to_string())
+        let code = match error {
+            AuthError::Name(_) | AuthError::Open => ErrorCode::BadRequest,
+            AuthError::Missing
+            | AuthError::Invalid
+            | AuthError::Expired
+            | AuthError::Early
+            | AuthError::Claims(_)
+            | AuthError::Unnamed => ErrorCode::Unauthenticated,
+        };
+        Self::new(code, error.to_string())
     }
+}
+
+impl From<QueryError> for Refusal {
+    fn from(error: QueryError) -> Self {
+        Self::bad_request(error.to_string())
+    }
+}
+
+/// The body of an error.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct ErrorBody<'a> {
+    error: ErrorContent<'a>,
+}
+
+/// What was refused, and what to do about it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct ErrorContent<'a> {
+    /// What kind of refusal, as in `NOT_FOUND`.
+    #[schema(value_type = String)]
+    code: ErrorCode,
+    /// What to do about it, for people.
+    message: &'a str,
+    /// When to try again, if later may help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (StatusCode::UNAUTHORIZED, self.message).into_response()
+        self.log();
+        let error =
+            ErrorContent { code: self.code, message: &self.message, retry_after_ms: self.retry_after_ms() };
+        let mut response = (self.status, Json(ErrorBody { error })).into_response();
+        let headers = response.headers_mut();
+        if let Some(after) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, whole_seconds(after).into());
+        }
+        if self.code == ErrorCode::Unauthenticated {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// Rounded up: a client that comes back a little late finds more than one that comes early.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use gapless_proto::Seq;
+
+    use super::*;
+
+    #[test]
+    fn texts_of_the_database_never_reach_a_peer() {
+        for error in [
+            StoreError::Unreachable("password of ann is wrong".into()),
+            StoreError::Broken("relation feeds does not exist".into()),
+        ] {
+            let reply = Refusal::from(AppendError::Store(error)).into_reply(None);
+            assert!(!reply.message.contains("ann") && !reply.message.contains("feeds"), "{}", reply.message);
+        }
+    }
+
+    #[test]
+    fn only_what_passes_says_when_to_try_again() {
+        let busy = Refusal::from(StoreError::Busy).into_response();
+        assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(busy.headers()[header::RETRY_AFTER], "1");
+
+        let broken = Refusal::from(StoreError::Broken("?".into())).into_response();
+        assert_eq!(broken.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!broken.headers().contains_key(header::RETRY_AFTER));
+    }
+
+    #[test]
+    fn an_unknown_conversation_is_refused_alike_by_reads_and_appends() {
+        let read = Refusal::from(PageError::NotFound);
+        let append = Refusal::from(AppendError::from(AppendRefusal::NotFound));
+        assert_eq!((read.code, &read.message), (append.code, &append.message));
+    }
+
+    #[test]
+    fn a_position_that_can_not_be_served_is_named() {
+        let head = Seq::FIRST;
+        let refusal = Refusal::from(PageError::CursorAhead { head });
+        assert_eq!((refusal.code, refusal.status), (ErrorCode::CursorAhead, StatusCode::CONFLICT));
     }
 }

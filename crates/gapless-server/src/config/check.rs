@@ -1,0 +1,149 @@
+//! From what was typed to what it means.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use gapless_core::{DeliveryConfig, HeartbeatConfig, HubConfig};
+use gapless_store::StoreUrl;
+use tracing::Level;
+
+use super::error::ConfigErrors;
+use super::raw::RawConfig;
+use super::reader::Reader;
+use super::{AuthConfig, Config, DrainConfig, HttpConfig, LogConfig, LogFormat, SessionConfig, UpkeepConfig};
+
+impl RawConfig {
+    /// Reads all values, and finds everything that is wrong with them.
+    pub fn check(&self) -> Result<Config, ConfigErrors> {
+        let mut reader = Reader::new(self);
+        let listen = reader.listen();
+        let config = Config {
+            auth: reader.auth(&listen),
+            listen,
+            store: reader.store(),
+            hub: reader.hub(),
+            session: reader.session(),
+            http: reader.http(),
+            drain: reader.drain(),
+            upkeep: reader.upkeep(),
+            log: reader.log(),
+        };
+        reader.check_frames_fit(&config.session);
+        reader.finish(config)
+    }
+
+    /// Reads only who is let in.
+    pub fn check_auth(&self) -> Result<AuthConfig, ConfigErrors> {
+        let mut reader = Reader::new(self);
+        let auth = reader.auth(&[]);
+        reader.finish(auth)
+    }
+
+    /// Reads only which store it is.
+    pub fn check_store(&self) -> Result<StoreUrl, ConfigErrors> {
+        let mut reader = Reader::new(self);
+        let store = reader.store();
+        reader.finish(store)
+    }
+}
+
+const MOMENT: Duration = Duration::from_millis(10);
+const HOUR: Duration = Duration::from_secs(3600);
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// What a frame has beside the body, at most: ids, a key and the names of fields, with escapes.
+const ENVELOPE_BYTES_MAX: usize = 4 << 10;
+
+impl Reader<'_> {
+    fn listen(&mut self) -> Vec<SocketAddr> {
+        let typed = self.raw.typed("listen");
+        if typed.values.is_empty() {
+            self.missing("listen", "give it an address and a port, as in 127.0.0.1:7700");
+        }
+        let mut addresses = Vec::new();
+        for value in &typed.values {
+            match value.parse() {
+                Ok(address) => addresses.push(address),
+                Err(_) => self.wrong(typed, value, "write an address and a port, as in 127.0.0.1:7700"),
+            }
+        }
+        addresses
+    }
+
+    fn store(&mut self) -> StoreUrl {
+        let typed = self.raw.typed("store");
+        let value = typed.values.concat();
+        value.parse().unwrap_or_else(|error: gapless_store::StoreUrlError| {
+            self.wrong(typed, &value, &error.to_string());
+            Config::default().store
+        })
+    }
+
+    fn hub(&mut self) -> HubConfig {
+        HubConfig {
+            pushed_members_max: self.number("delivery.pushed_members_max", 0..=1_000_000),
+            lag_max: self.time("delivery.lag_max", MOMENT..=HOUR),
+            hint_interval_max: self.time("delivery.hint_interval_max", MOMENT..=HOUR),
+            fetched_entries_max: self.number("delivery.fetched_entries_max", 1..=1_000_000),
+        }
+    }
+
+    fn session(&mut self) -> SessionConfig {
+        SessionConfig {
+            body_bytes_max: self.size("limits.body_bytes_max", 1..=MIB),
+            handshake_max: self.time("limits.handshake_max", MOMENT..=HOUR),
+            delivery: DeliveryConfig {
+                queued_frames_max: self.size("delivery.queued_frames_max", 1..=1_000_000),
+                queued_bytes_max: self.size("delivery.queued_bytes_max", KIB..=1024 * MIB),
+            },
+            write_stall_max: self.time("delivery.write_stall_max", MOMENT..=HOUR),
+            heartbeat: HeartbeatConfig {
+                ping_after: self.time("heartbeat.ping_after", MOMENT..=HOUR),
+                give_up_after: self.time("heartbeat.give_up_after", MOMENT..=HOUR),
+            },
+        }
+    }
+
+    fn http(&mut self) -> HttpConfig {
+        HttpConfig { request_max: self.time("limits.request_max", MOMENT..=HOUR) }
+    }
+
+    fn drain(&mut self) -> DrainConfig {
+        DrainConfig {
+            reconnect_spread: self.time("drain.reconnect_spread", Duration::ZERO..=HOUR),
+            deadline: self.time("drain.deadline", Duration::ZERO..=HOUR),
+        }
+    }
+
+    fn upkeep(&mut self) -> UpkeepConfig {
+        UpkeepConfig {
+            sweep_interval: self.time("delivery.sweep_interval", MOMENT..=HOUR),
+            heads_interval: self.time("delivery.heads_interval", MOMENT..=HOUR),
+        }
+    }
+
+    fn log(&mut self) -> LogConfig {
+        LogConfig {
+            format: self.choice("log.format", [("text", LogFormat::Text), ("json", LogFormat::Json)]),
+            level: self.choice(
+                "log.level",
+                [
+                    ("error", Level::ERROR),
+                    ("warn", Level::WARN),
+                    ("info", Level::INFO),
+                    ("debug", Level::DEBUG),
+                    ("trace", Level::TRACE),
+                ],
+            ),
+        }
+    }
+
+    fn check_frames_fit(&mut self, session: &SessionConfig) {
+        if session.delivery.queued_bytes_max < session.body_bytes_max + ENVELOPE_BYTES_MAX {
+            let remedy =
+                "the longest message must fit into an empty queue; let it hold 4 KiB more than a body";
+            self.conflict("delivery.queued_bytes_max", "limits.body_bytes_max", remedy);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What was typed, where, and which of it counts.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use super::error::{ConfigError, ConfigErrors};
+use super::file;
+use super::key::{self, KEYS, Key, VARIABLE_PREFIX};
+
+/// Where a configuration is typed.
+#[derive(Debug, Default)]
+pub struct ConfigSources {
+    /// On the command line. These count most.
+    pub flags: Vec<Flag>,
+    /// In the environment; only those that begin with `GAPLESS_` are looked at.
+    pub variables: Vec<(OsString, OsString)>,
+    /// In a TOML file.
+    pub file: Option<PathBuf>,
+}
+
+/// A key that was set on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flag {
+    /// The flag as it was typed, for errors.
+    pub flag: String,
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: String,
+}
+
+/// What was typed: each key's value and where it stands. Flags count more than the environment, that more than the file, that more
+/// than the defaults.
+#[derive(Debug)]
+pub struct RawConfig(BTreeMap<&'static str, Typed>);
+
+/// A value as it was typed.
+#[derive(Debug, Clone)]
+pub(super) struct Typed {
+    pub(super) key: &'static Key,
+    /// One value; any number of them when the key takes several.
+    pub(super) values: Vec<String>,
+    pub(super) place: Place,
+}
+
+/// Where a value stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere: it is the default.
+    Default,
+    /// In a file.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// On which line.
+        line: usize,
+    },
+    /// In an environment variable.
+    Variable(String),
+    /// On the command line.
+    Flag(String),
+}
+
+impl RawConfig {
+    /// Gathers what was typed, and refuses keys that don't exist.
+    pub fn gather(sources: ConfigSources) -> Result<Self, ConfigErrors> {
+        let mut errors = Vec::new();
+        let mut typed = defaults();
+        typed.extend(sources.file.map(|path| file::read(path, &mut errors)).unwrap_or_default());
+        typed.extend(variables(sources.variables, &mut errors));
+        typed.extend(flags(sources.flags, &mut errors));
+        ConfigErrors::check(errors)?;
+        // What comes later counts more.
+        Ok(Self(typed.into_iter().map(|typed| (typed.key.name, typed)).collect()))
+    }
+
+    /// The values that count, in the order in which keys are shown.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Typed> {
+        KEYS.iter().map(|key| self.typed(key.name))
+    }
+
+    pub(super) fn typed(&self, name: &str) -> &Typed {
+        self.0.get(name).expect("every key has a default")
+    }
+}
+
+impl Typed {
+    /// Splits a text where the key takes several values.
+    fn of_text(key: &'static Key, text: &str, place: Place) -> Self {
+        let text = text.trim();
+        let values = match key.is_list {
+            true => text.split(',').map(|value| value.trim().to_owned()).collect(),
+            false => vec![text.to_owned()],
+        };
+        let values = if text.is_empty() { Vec::new() } else { values };
+        Self { key, values, place }
+    }
+
+    /// The value as it may be shown in an error.
+    pub(super) fn shown(&self, value: &str) -> String {
+        if self.key.is_secret { "what it is (hidden)".to_owned() } else { format!("`{value}`") }
+    }
+}
+
+fn defaults() -> Vec<Typed> {
+    KEYS.iter().map(|key| Typed::of_text(key, key.default, Place::Default)).collect()
+}
+
+/// Variables that aren't keys and yet ours.
+const OTHER_VARIABLES: [&str; 4] = ["GAPLESS_CONFIG", "GAPLESS_URL", "GAPLESS_TOKEN", "GAPLESS_BIN"];
+/// Variables for tests, and those that Kubernetes sets for a service that is called `gapless`.
+const OTHER_VARIABLE_PREFIXES: [&str; 3] = ["GAPLESS_TEST_", "GAPLESS_SERVICE_", "GAPLESS_PORT"];
+
+fn variables(given: Vec<(OsString, OsString)>, errors: &mut Vec<ConfigError>) -> Vec<Typed> {
+    let mut typed = Vec::new();
+    for (name, value) in given {
+        let name = name.to_string_lossy().into_owned();
+        if !name.starts_with(VARIABLE_PREFIX) || is_other(&name) {
+            continue;
+        }
+        let place = Place::Variable(name.clone());
+        match (KEYS.iter().find(|key| key.variable() == name), value.into_string()) {
+            (Some(key), Ok(value)) => typed.push(Typed::of_text(key, &value, place)),
+            (Some(key), Err(_)) => errors.push(ConfigError::Value {
+                place,
+                key: key.name,
+                value: "what it is".to_owned(),
+                remedy: "it isn't UTF-8".to_owned(),
+            }),
+            (None, _) => errors.push(unknown_variable(&name, place)),
+        }
+    }
+    typed
+}
+
+fn is_other(name: &str) -> bool {
+    OTHER_VARIABLES.contains(&name) || OTHER_VARIABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn unknown_variable(name: &str, place: Place) -> ConfigError {
+    let variables: Vec<String> = KEYS.iter().map(Key::variable).collect();
+    let remedy = match key::nearest(name, variables.iter().map(String::as_str)) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => "; unset it, `gapless check-config` shows those there are".to_owned(),
+    };
+    ConfigError::UnknownKey { place, key: name.to_owned(), remedy }
+}
+
+fn flags(given: Vec<Flag>, errors: &mut Vec<ConfigError>) -> Vec<Typed> {
+    let mut typed = Vec::new();
+    for Flag { flag, key, value } in given {
+        match key::find(&key) {
+            Some(key) => typed.push(Typed::of_text(key, &value, Place::Flag(flag))),
+            None => errors.push(unknown_key(key, Place::Flag(flag))),
+        }
+    }
+    typed
+}
+
+pub(super) fn unknown_key(key: String, place: Place) -> ConfigError {
+    let remedy = match key::nearest(&key, KEYS.iter().map(|key| key.name)) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => "; remove it, `gapless check-config` shows those there are".to_owned(),
+    };
+    ConfigError::UnknownKey { place, key, remedy }
+}
+
+impl Place {
+    /// What a value that stands here counts, compared with others.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::File { .. } => 1,
+            Self::Variable(_) => 2,
+            Self::Flag(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
+}
