@@ -1,11 +1,32 @@
-//! The Rust client of gapless: a pure [`Session`] that decides, and what keeps its state.
+//! The Rust client of gapless.
+//!
+//! A [`Client`] keeps itself connected, sends what it was given in order and exactly once, and tells every entry of the
+//! conversations that it follows in order, none missed and none twice.
+//!
+//! What it must not forget over a crash is in a [`LocalState`]: [`MemoryState`] for what may, [`FileState`] for a file, or the
+//! application's own database. [`HandleFirst`] hands entries to the application before they count as held.
+//!
+//! All decisions are in [`Session`], which is pure; the rest of the crate does what it says.
 
+mod client;
+mod credentials;
 mod event;
+mod file_state;
+mod handle_first;
+mod memory_state;
+mod server_url;
 mod session;
+mod shell;
 mod state;
 
+pub use client::{Client, ClientConfig, Events, SendTicket, TicketError};
+pub use credentials::{Credentials, FetchError, TokenSource};
 pub use event::{ClientEvent, Delivered, DisconnectReason, Fault, RefusedSend, StopReason};
+pub use file_state::{FileState, FileStateError};
 pub use gapless_core::{Advance, OutboxId, OutboxMessage, ResetReason};
+pub use handle_first::{HandleFirst, HandleFirstError, Handled};
+pub use memory_state::MemoryState;
+pub use server_url::{ServerUrl, ServerUrlError};
 pub use session::{
     Closed, Command, ConnectionId, Follow, PersistId, SendError, Session, SessionConfig, WatchError,
 };

@@ -1,0 +1,130 @@
+//! How a connection comes about.
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use gapless_proto::CloseCode;
+use tokio_tungstenite::connect_async_with_config;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self};
+
+use super::socket::Socket;
+use crate::credentials::{Credentials, FetchError};
+use crate::{Closed, ServerUrl};
+
+/// Opens connections to one server as one user.
+pub(super) struct Connector {
+    url: ServerUrl,
+    credentials: Credentials,
+    /// The token that was fetched last.
+    token: Option<String>,
+}
+
+/// A connection that stands, and the token that it was opened with.
+pub(super) struct Opened {
+    pub(super) socket: Socket,
+    pub(super) token: Option<String>,
+}
+
+/// Small, since a client has one connection but a test has thousands; tungstenite reserves 128 KiB otherwise.
+const READ_BUFFER_BYTES: usize = 16 << 10;
+
+/// How much of what a server says when it refuses is passed on.
+const REFUSAL_CHARS_MAX: usize = 300;
+
+impl Connector {
+    pub(super) fn new(url: ServerUrl, credentials: Credentials) -> Self {
+        if url.is_encrypted() {
+            // Fails only if the process has chosen one already, which is as good.
+            drop(rustls::crypto::ring::default_provider().install_default());
+        }
+        Self { url, credentials, token: None }
+    }
+
+    /// Opens a connection.
+    pub(super) fn connect(&self, fresh_token: bool) -> BoxFuture<'static, Result<Opened, Closed>> {
+        let url = self.url.clone();
+        let credentials = self.credentials.clone();
+        let known_token = self.token.clone().filter(|_| !fresh_token);
+        async move {
+            match credentials {
+                Credentials::Open { user, device } => {
+                    let query = [("user", user.as_str()), ("device", device.as_str())];
+                    open(&url.websocket(&query), None).await
+                }
+                Credentials::Token(source) => {
+                    let token = match known_token {
+                        Some(token) => token,
+                        None => source.fetch().await.map_err(|error| no_token(&error))?,
+                    };
+                    open(&url.websocket(&[]), Some(token)).await
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Asks for another token.
+    pub(super) fn fetch_token(&self) -> BoxFuture<'static, Result<String, FetchError>> {
+        match self.credentials.clone() {
+            Credentials::Open { .. } => futures_util::future::pending().boxed(),
+            Credentials::Token(source) => async move { source.fetch().await }.boxed(),
+        }
+    }
+
+    /// Takes a token for the connections to come.
+    pub(super) fn set_token(&mut self, token: Option<String>) {
+        self.token = token;
+    }
+}
+
+async fn open(url: &str, token: Option<String>) -> Result<Opened, Closed> {
+    let request = request(url, token.as_deref())?;
+    let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER_BYTES).write_buffer_size(0);
+    match connect_async_with_config(request, Some(config), true).await {
+        Ok((stream, _)) => Ok(Opened { socket: Socket::new(stream), token }),
+        Err(error) => Err(refusal(error)),
+    }
+}
+
+fn request(url: &str, token: Option<&str>) -> Result<Request, Closed> {
+    let mut request =
+        url.into_client_request().map_err(|error| Closed::Network { message: error.to_string() })?;
+    if let Some(token) = token {
+        let header = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Closed::ByServer {
+            code: CloseCode::Unauthenticated.number(),
+            reason: "the token holds characters that no token has; give it whole and alone".to_owned(),
+        })?;
+        request.headers_mut().insert(AUTHORIZATION, header);
+    }
+    Ok(request)
+}
+
+fn no_token(error: &FetchError) -> Closed {
+    Closed::Network { message: format!("no token could be had: {error}") }
+}
+
+/// What a failed attempt means: an HTTP status that says "not as you are" is like such a close code.
+fn refusal(error: tungstenite::Error) -> Closed {
+    let tungstenite::Error::Http(response) = error else {
+        return Closed::Network { message: error.to_string() };
+    };
+    let status = response.status();
+    let said = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+    let said: String = said.chars().take(REFUSAL_CHARS_MAX).collect();
+    let is_passing =
+        matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
+    let reason = format!("the server answered {status}: {said}");
+    if !status.is_client_error() || is_passing {
+        return Closed::Network { message: reason };
+    }
+    let code = match status {
+        StatusCode::UNAUTHORIZED => CloseCode::Unauthenticated,
+        StatusCode::FORBIDDEN => CloseCode::Kicked,
+        _ => CloseCode::ProtocolError,
+    };
+    Closed::ByServer { code: code.number(), reason }
+}
