@@ -170,6 +170,17 @@ impl Identity {
         self.scopes().service || self.rights == Rights::Open
     }
 
+    /// The user they act for: themselves, or another whom they name and may.
+    pub(crate) fn acting_for(&self, named: Option<UserId>) -> Result<UserId, Refusal> {
+        match named {
+            None => Ok(self.user.clone()),
+            Some(user) if user == self.user || self.acts_for_others() => Ok(user),
+            Some(_) => Err(Refusal::forbidden(
+                "only a token with the scope `service` may act for another user; leave that user out",
+            )),
+        }
+    }
+
     /// Whether they may trim, raise epochs and end connections.
     pub fn administers(&self) -> bool {
         self.scopes().admin || self.rights == Rights::Open

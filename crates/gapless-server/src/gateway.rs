@@ -73,7 +73,7 @@ pub async fn run(
         config,
         store,
     });
-    let router: Router = Router::new().merge(http::router()).with_state(Arc::clone(&gateway));
+    let router: Router = http::service(&gateway, axum::routing::any(async || {}));
     drop((news, router, gateway, listener));
     shutdown.await;
     Ok(())

@@ -2,16 +2,53 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::routing::get;
+use axum::routing::MethodRouter;
+use axum::{Router, middleware};
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::gateway::Gateway;
+use crate::refusal::Refusal;
 
+mod admin;
+mod answers;
+mod conversations;
+mod entries;
+mod health;
+mod loopback;
+mod members;
+mod openapi;
 pub(crate) mod query;
+mod request;
+mod watch;
 
 pub(crate) use query::QueryError;
 
-/// All routes but the WebSocket.
-pub(crate) fn router() -> Router<Arc<Gateway>> {
-    Router::new().route("/live", get(|| async { "ok" }))
+/// All that a gateway serves, given what makes WebSockets.
+pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gateway>>) -> Router {
+    watch::describe();
+    let (routes, description) = OpenApiRouter::with_openapi(openapi::Description::openapi())
+        .routes(routes!(conversations::create, conversations::list))
+        .routes(routes!(conversations::show))
+        .routes(routes!(members::list))
+        .routes(routes!(members::add, members::remove))
+        .routes(routes!(entries::send, entries::read))
+        .routes(routes!(admin::trim))
+        .routes(routes!(admin::raise_epoch))
+        .routes(routes!(admin::raise_all_epochs))
+        .routes(routes!(admin::kick))
+        .routes(routes!(admin::mint))
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::metrics))
+        .split_for_parts();
+    routes
+        .route("/v1/ws", websocket)
+        .route("/v1/openapi.json", openapi::serving(&description))
+        .fallback(async || Refusal::no_route())
+        .method_not_allowed_fallback(async || Refusal::wrong_method())
+        .layer(middleware::from_fn_with_state(Arc::clone(gateway), loopback::guard))
+        .layer(middleware::from_fn_with_state(Arc::clone(gateway), watch::watch))
+        .with_state(Arc::clone(gateway))
 }

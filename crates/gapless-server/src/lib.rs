@@ -4,6 +4,7 @@
 
 mod auth;
 mod config;
+mod exposition;
 mod gateway;
 mod http;
 mod hub;

@@ -46,6 +46,15 @@ impl fmt::Display for Scope {
 }
 
 impl Scopes {
+    /// Reads the scopes that a new token should have; an unknown one is an error, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let words = text.split([' ', ',']).filter(|word| !word.is_empty());
+        let unknown = |word: &str| {
+            format!("there is no scope `{word}`; there are `service` and `admin`").chars().take(120).collect()
+        };
+        words.map(|word| Scope::from_name(word).ok_or_else(|| unknown(word))).collect()
+    }
+
     /// Reads a token's `scope`: words between spaces. Those that aren't known are another server's and are passed over.
     pub(crate) fn from_claim(claim: &str) -> Self {
         claim.split(' ').filter_map(Scope::from_name).collect()

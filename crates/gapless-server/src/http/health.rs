@@ -1,0 +1,67 @@
+//! Whether this server is well, for those that watch over it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use gapless_store::StoreError;
+use serde::Serialize;
+use tokio::time;
+use utoipa::ToSchema;
+
+use crate::exposition;
+use crate::gateway::Gateway;
+
+/// How this server is.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct HealthAnswer {
+    /// `live` or `ready`; if it isn't ready, why: `draining` or `store_unavailable`.
+    status: &'static str,
+}
+
+/// How long the store may take to say that it is well.
+const STORE_CHECK_MAX: Duration = Duration::from_secs(2);
+
+/// Whether the process is up. Restart it if it doesn't answer.
+#[utoipa::path(
+    get, path = "/live", tag = "health", operation_id = "live", security(()),
+    responses((status = 200, body = HealthAnswer)),
+)]
+pub(crate) async fn live() -> Json<HealthAnswer> {
+    Json(HealthAnswer { status: "live" })
+}
+
+/// Whether it can serve. Send it no clients if it can't.
+#[utoipa::path(
+    get, path = "/ready", tag = "health", operation_id = "ready", security(()),
+    responses((status = 200, body = HealthAnswer), (status = 503, body = HealthAnswer)),
+)]
+pub(crate) async fn ready(State(gateway): State<Arc<Gateway>>) -> (StatusCode, Json<HealthAnswer>) {
+    let (code, status) = if gateway.is_draining() {
+        (StatusCode::SERVICE_UNAVAILABLE, "draining")
+    } else if let Err(error) = check_store(&gateway).await {
+        let cause = std::error::Error::source(&error).map(tracing::field::display);
+        tracing::warn!(%error, cause, "not ready");
+        (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable")
+    } else {
+        (StatusCode::OK, "ready")
+    };
+    (code, Json(HealthAnswer { status }))
+}
+
+async fn check_store(gateway: &Gateway) -> Result<(), StoreError> {
+    let check = time::timeout(STORE_CHECK_MAX, gateway.store().check()).await;
+    check.unwrap_or_else(|elapsed| Err(StoreError::Unreachable(elapsed.into())))
+}
+
+/// What this server counts, as Prometheus reads it.
+#[utoipa::path(
+    get, path = "/metrics", tag = "health", operation_id = "metrics", security(()),
+    responses((status = 200, body = String, content_type = "text/plain")),
+)]
+pub(crate) async fn metrics() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], exposition::render())
+}

@@ -1,0 +1,96 @@
+//! Requests to values: each extractor refuses with what is wrong, as JSON.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use futures_util::StreamExt as _;
+use serde::de::DeserializeOwned;
+
+use crate::gateway::Gateway;
+use crate::refusal::Refusal;
+
+/// What stands in the path.
+pub(crate) struct InPath<T>(pub(crate) T);
+
+/// A body of JSON.
+pub(crate) struct Json<T>(pub(crate) T);
+
+/// What a request has beside the body of a message, at most: ids and names of fields, with escapes.
+const ENVELOPE_BYTES_MAX: usize = 4 << 10;
+/// A request may have at least this many bytes, however short the bodies of messages must be.
+const REQUEST_BYTES_MIN: usize = 64 << 10;
+/// Longest error text of a parser that is passed on; it may quote the request.
+const REASON_CHARS_MAX: usize = 200;
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Gateway>> for InPath<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, gateway: &Arc<Gateway>) -> Result<Self, Refusal> {
+        match Path::from_request_parts(parts, gateway).await {
+            Ok(Path(value)) => Ok(Self(value)),
+            Err(rejection) => Err(Refusal::bad_request(reason(rejection))),
+        }
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<Gateway>> for Json<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, gateway: &Arc<Gateway>) -> Result<Self, Refusal> {
+        if !is_json(request.headers()) {
+            return Err(Refusal::wrong_content_type());
+        }
+        let bytes_max = gateway.config().session.body_bytes_max.max(REQUEST_BYTES_MIN) + ENVELOPE_BYTES_MAX;
+        let bytes = read(request, bytes_max).await?;
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
+            let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
+            Refusal::bad_request(format!("the body can't be read: {reason}"))
+        })
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = content_type.and_then(|value| value.split(';').next()).unwrap_or_default();
+    media_type.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// Reads a body of at most `bytes_max` bytes; one that says it is longer isn't read at all.
+async fn read(request: Request, bytes_max: usize) -> Result<Vec<u8>, Refusal> {
+    if announced_length(request.headers()).is_some_and(|length| length > bytes_max) {
+        return Err(Refusal::too_large(bytes_max));
+    }
+    let mut bytes = Vec::new();
+    let mut chunks = Body::into_data_stream(request.into_body());
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| Refusal::bad_request("the body ended early; send all of it"))?;
+        if bytes.len() + chunk.len() > bytes_max {
+            return Err(Refusal::too_large(bytes_max));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn announced_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// What is wrong with a path. Doesn't repeat it.
+fn reason(rejection: PathRejection) -> String {
+    let PathRejection::FailedToDeserializePathParams(error) = rejection else {
+        return "the path can't be read; see /v1/openapi.json".to_owned();
+    };
+    match error.into_kind() {
+        ErrorKind::Message(message) | ErrorKind::DeserializeError { message, .. } => message,
+        ErrorKind::InvalidUtf8InPathParam { key } => {
+            format!("`{key}` in the path isn't UTF-8; encode it as `%` and two hex digits a byte")
+        }
+        _ => "the path can't be read; see /v1/openapi.json".to_owned(),
+    }
+}
