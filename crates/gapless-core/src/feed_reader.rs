@@ -114,7 +114,7 @@ pub struct Advance {
     pub entries: Vec<Entry>,
     /// The cursor after them.
     pub position: Position,
-    /// Which seqs were passed unseen because the server no longer keeps them.
+    /// Which seqs were passed unseen because the server no longer keeps them; some of them may have been for others only.
     pub trimmed: Option<RangeInclusive<Seq>>,
     /// The newest seq that is known of; the cursor has caught up when it is there.
     pub head: Seq,
@@ -295,7 +295,7 @@ impl FeedReader {
         }
         let last_trimmed = page.min_seq.prev().min(position.seq);
         self.advance(Advance {
-            trimmed: (last_trimmed > cursor).then(|| cursor.next()..=last_trimmed),
+            trimmed: (page.trimmed && last_trimmed > cursor).then(|| cursor.next()..=last_trimmed),
             entries: page.events.into_iter().filter(|entry| entry.seq > cursor).collect(),
             position,
             head: page.head,

@@ -3,6 +3,7 @@
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use gapless_proto::CloseCode;
+use serde::Deserialize;
 use tokio_tungstenite::connect_async_with_config;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
@@ -113,8 +114,7 @@ fn refusal(error: tungstenite::Error) -> Closed {
         return Closed::Network { message: error.to_string() };
     };
     let status = response.status();
-    let said = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-    let said: String = said.chars().take(REFUSAL_CHARS_MAX).collect();
+    let said = what_is_said(response.body().as_deref().unwrap_or_default());
     let is_passing =
         matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
     let reason = format!("the server answered {status}: {said}");
@@ -127,4 +127,34 @@ fn refusal(error: tungstenite::Error) -> Closed {
         _ => CloseCode::ProtocolError,
     };
     Closed::ByServer { code: code.number(), reason }
+}
+
+/// A refusal as gapless words it.
+#[derive(Deserialize)]
+struct HttpError {
+    error: HttpErrorBody,
+}
+
+#[derive(Deserialize)]
+struct HttpErrorBody {
+    message: String,
+}
+
+/// The message of a refusal; whatever the body is if it comes from something else, as from a proxy.
+fn what_is_said(body: &[u8]) -> String {
+    match serde_json::from_slice::<HttpError>(body) {
+        Ok(HttpError { error }) => error.message,
+        Err(_) => String::from_utf8_lossy(body).chars().take(REFUSAL_CHARS_MAX).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_gapless_is_told_in_its_words_and_any_other_as_it_is() {
+        assert_eq!(what_is_said(br#"{"error":{"code":"UNAUTHENTICATED","message":"renew it"}}"#), "renew it");
+        assert_eq!(what_is_said(b"<h1>Bad gateway</h1>"), "<h1>Bad gateway</h1>");
+    }
 }

@@ -344,6 +344,20 @@ fn what_was_trimmed_is_passed_and_named() {
 
 // Behaviour 9
 #[test]
+fn what_was_trimmed_before_its_reader_came_is_not_named() {
+    let (mut reader, now) = reader_at(3);
+    let mut log = log(9);
+    log.trim_before(7);
+    reader.handle_hint(epoch(), seq(9), now);
+    commands(&mut reader);
+
+    let page = Page { trimmed: false, ..log.page(asked(3), 50).unwrap() };
+    reader.handle_page(asked(3), page, now).unwrap();
+    assert_eq!(commands(&mut reader), [apply(7..=9)]);
+}
+
+// Behaviour 9
+#[test]
 fn a_log_that_is_trimmed_whole_goes_on_at_head_plus_one() {
     let (mut reader, now) = reader_at(3);
     let mut log = log(9);
