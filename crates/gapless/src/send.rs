@@ -1,0 +1,202 @@
+//! `gapless send`: messages from the command line or from stdin.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use gapless_client::{
+    Client, ClientEvent, Delivered, Events, MemoryState, SendError, SendTicket, TicketError,
+};
+use gapless_proto::{Body, ConvId, ErrorCode, Key};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+
+use crate::connection::{Connection, Weather, advice, block_on, complain, remark};
+
+/// Send messages to a conversation, and print the seq of each once it is on the server's disk.
+///
+/// Without TEXT, each line of stdin that isn't empty is a message; they are stored in their order. A lost connection is waited
+/// out and everything unanswered sent again, so that each message is stored once. The exit code is 0 when every message
+/// was stored.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    connection: Connection,
+
+    /// The conversation.
+    conv: ConvId,
+
+    /// The message; sent as `{"text": TEXT}`.
+    text: Option<String>,
+
+    /// The name under which the message is stored once, however often this is run. For lines of stdin it gets the line's
+    /// number behind it, as in `KEY-17`.
+    #[arg(long)]
+    key: Option<Key>,
+
+    /// TEXT, or each line, is a JSON value and is sent as it is.
+    #[arg(long)]
+    json: bool,
+
+    /// Give up after this time, as in `30s`. By default it is tried until it works.
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    timeout: Option<Duration>,
+}
+
+/// How many messages of stdin are on their way at the same time.
+const UNANSWERED_MAX: usize = 256;
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    block_on(async move {
+        match args.timeout {
+            None => send(args).await,
+            Some(limit) => tokio::time::timeout(limit, send(args)).await.unwrap_or_else(|_| {
+                Err(anyhow::anyhow!(
+                    "not everything was answered within {}; whether it is stored isn't known, so run it again with the same \
+                     --key",
+                    humantime::format_duration(limit)
+                ))
+            }),
+        }
+    })
+}
+
+async fn send(args: Args) -> anyhow::Result<ExitCode> {
+    let Ok((client, mut events)) = Client::start(args.connection.config()?, MemoryState::new()).await;
+    let mut sender = Sender { conv: args.conv, key: args.key, json: args.json, client, failed: false };
+    let sending = async {
+        match args.text {
+            Some(text) => sender.send_one(text).await?,
+            None => sender.send_lines().await?,
+        }
+        anyhow::Ok(sender)
+    };
+    let sender = tokio::select! {
+        sender = sending => sender?,
+        stopped = watch_over(&mut events) => anyhow::bail!(stopped),
+    };
+    sender.client.close().await;
+    Ok(if sender.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Remarks on the connection until the client stops; returns why it did.
+async fn watch_over(events: &mut Events) -> String {
+    let mut weather = Weather::default();
+    while let Some(event) = events.next().await {
+        if let Some(text) = weather.remark(&event) {
+            remark(&text);
+        }
+        if let ClientEvent::Stopped(reason) = event {
+            return advice(&reason);
+        }
+    }
+    "the client ended".to_owned()
+}
+
+struct Sender {
+    client: Client,
+    conv: ConvId,
+    key: Option<Key>,
+    json: bool,
+    /// Whether a message was refused.
+    failed: bool,
+}
+
+/// A message that was handed over, and the line that it came from.
+struct Unanswered {
+    line: Option<u64>,
+    ticket: SendTicket,
+}
+
+impl Sender {
+    async fn send_one(&mut self, text: String) -> anyhow::Result<()> {
+        let body = self.body(text)?;
+        let ticket = match self.key.clone() {
+            Some(key) => self.client.send_with_key(&self.conv, key, body).await?,
+            None => self.client.send(&self.conv, body).await?,
+        };
+        self.settle(Unanswered { line: None, ticket }).await?;
+        Ok(())
+    }
+
+    async fn send_lines(&mut self) -> anyhow::Result<()> {
+        let mut lines: Lines<BufReader<Stdin>> = BufReader::new(tokio::io::stdin()).lines();
+        let mut unanswered: VecDeque<Unanswered> = VecDeque::new();
+        for number in 1.. {
+            let line = lines.next_line().await.with_context(|| format!("line {number} can't be read"))?;
+            let Some(line) = line else {
+                break;
+            };
+            if line.is_empty() {
+                continue;
+            }
+            match self.send_line(number, line).await? {
+                Some(ticket) => unanswered.push_back(Unanswered { line: Some(number), ticket }),
+                None => self.failed = true,
+            }
+            if unanswered.len() >= UNANSWERED_MAX
+                && let Some(oldest) = unanswered.pop_front()
+            {
+                self.settle(oldest).await?;
+            }
+        }
+        for oldest in unanswered {
+            self.settle(oldest).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands over a line; `None` if it can't be sent whatever happens.
+    async fn send_line(&mut self, number: u64, line: String) -> anyhow::Result<Option<SendTicket>> {
+        let body = match self.body(line) {
+            Ok(body) => body,
+            Err(error) => {
+                complain(&format!("line {number}: {error:#}"));
+                return Ok(None);
+            }
+        };
+        let sent = match &self.key {
+            Some(key) => {
+                let key = Key::new(&format!("{key}-{number}"))?;
+                self.client.send_with_key(&self.conv, key, body).await
+            }
+            None => self.client.send(&self.conv, body).await,
+        };
+        match sent {
+            Ok(ticket) => Ok(Some(ticket)),
+            Err(error @ SendError::TooLarge { .. }) => {
+                complain(&format!("line {number}: {error}"));
+                Ok(None)
+            }
+            Err(error @ (SendError::Full(_) | SendError::Stopped)) => Err(error.into()),
+        }
+    }
+
+    /// Waits for a message's answer and prints it. An error if no further message would be taken either.
+    async fn settle(&mut self, Unanswered { line, ticket }: Unanswered) -> anyhow::Result<()> {
+        let refused = match ticket.await {
+            Ok(Delivered { seq, .. }) => {
+                writeln!(io::stdout(), "{seq}").context("the seq could not be printed")?;
+                return Ok(());
+            }
+            Err(TicketError::Refused(refused)) => refused,
+            Err(error @ TicketError::Stopped { .. }) => return Err(error.into()),
+        };
+        let place = line.map(|number| format!("line {number}: ")).unwrap_or_default();
+        let message = format!("{place}{} ({:?})", refused.message, refused.code);
+        if [ErrorCode::NotFound, ErrorCode::Forbidden].contains(&refused.code) {
+            anyhow::bail!("{message}");
+        }
+        complain(&message);
+        self.failed = true;
+        Ok(())
+    }
+
+    fn body(&self, text: String) -> anyhow::Result<Body> {
+        if self.json {
+            return Body::from_text(text).context("with --json a message must be one JSON value");
+        }
+        Ok(Body::from_value(&serde_json::json!({ "text": text }))?)
+    }
+}

@@ -1,0 +1,128 @@
+//! `gapless tail`: the entries of a conversation, as they come.
+
+mod print;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use gapless_client::{
+    Client, ClientConfig, ClientEvent, Events, FileState, HandleFirst, Handled, LocalState, MemoryState,
+    StopReason,
+};
+use gapless_proto::{ConvId, ErrorCode, Seq};
+
+use crate::connection::{Connection, Weather, advice, block_on, complain};
+
+use print::{Failure, Printer, Screen};
+
+/// Print the entries of a conversation in order, none missed: first those there are, then new ones as they come.
+///
+/// It goes on through restarts of the server, lost networks and laptop sleep. With --state it goes on where the last run
+/// ended, whatever ended that: an entry is printed before it counts as seen, so a kill loses none, but the last lines
+/// may be printed twice.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    connection: Connection,
+
+    /// The conversation.
+    conv: ConvId,
+
+    /// Begin after this seq instead of at the beginning. A position in --state goes before it.
+    #[arg(long, value_name = "SEQ")]
+    after: Option<Seq>,
+
+    /// A folder that remembers how far you are. One process at a time uses it.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+
+    /// Print each entry as one JSON object on a line of its own.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    block_on(async move {
+        let config = args.connection.config()?;
+        match &args.state {
+            Some(folder) => tail(&args, config, FileState::open(folder)?).await,
+            None => tail(&args, config, MemoryState::new()).await,
+        }
+    })
+}
+
+async fn tail(args: &Args, config: ClientConfig, state: impl LocalState) -> anyhow::Result<ExitCode> {
+    let screen = Screen::new();
+    let mut printer = Printer::new(screen.clone(), args.json, args.after);
+    let failure = printer.failure();
+    let state = HandleFirst::new(state, move |what: Handled<'_>| printer.print(what));
+    let (client, mut events) = Client::start(config, state).await?;
+    client.watch_after(&args.conv, args.after.unwrap_or(Seq::ZERO)).await?;
+
+    let end = follow(args, &screen, &mut events).await;
+    screen.finish();
+    client.close().await;
+    match end {
+        End::Interrupted => Ok(ExitCode::SUCCESS),
+        End::Refused(message) => {
+            complain(&message);
+            Ok(ExitCode::FAILURE)
+        }
+        End::Stopped(reason) => match failure.take() {
+            // As usual for a command whose reader has seen enough.
+            Some(Failure::NoReader) => Ok(ExitCode::SUCCESS),
+            Some(failure) => Err(failure.into()),
+            None => anyhow::bail!(advice(&reason)),
+        },
+    }
+}
+
+/// What ends a tail.
+enum End {
+    Interrupted,
+    /// The server won't serve the conversation.
+    Refused(String),
+    Stopped(StopReason),
+}
+
+async fn follow(args: &Args, screen: &Screen, events: &mut Events) -> End {
+    let mut weather = Weather::default();
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            _ = tokio::signal::ctrl_c() => return End::Interrupted,
+        };
+        let Some(event) = event else {
+            return End::Stopped(StopReason::Requested);
+        };
+        if let Some(text) = weather.remark(&event) {
+            screen.remark(&text);
+        }
+        match event {
+            ClientEvent::Refused { conv, code, message } => {
+                return End::Refused(mend(args, &conv, code, &message));
+            }
+            ClientEvent::Stopped(reason) => return End::Stopped(reason),
+            ClientEvent::Connected { .. }
+            | ClientEvent::Disconnected { .. }
+            | ClientEvent::Entries { .. }
+            | ClientEvent::Reset { .. }
+            | ClientEvent::Sent(_)
+            | ClientEvent::SendRefused(_)
+            | ClientEvent::TokenExpiring { .. }
+            | ClientEvent::Fault(_) => {}
+        }
+    }
+}
+
+/// What to do about a conversation that isn't served.
+fn mend(args: &Args, conv: &ConvId, code: ErrorCode, message: &str) -> String {
+    let url = args.connection.url();
+    if code == ErrorCode::NotFound {
+        return format!(
+            "{message}\neither {conv} doesn't exist (create it: POST {url}/v1/conversations), or you were never in it (a \
+             member can add you: PUT {url}/v1/conversations/{conv}/members/YOU)"
+        );
+    }
+    format!("{conv} can't be read ({code:?}): {message}")
+}
