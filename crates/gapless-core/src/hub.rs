@@ -312,6 +312,11 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
         self.users.get(user).into_iter().flatten().cloned().collect()
     }
 
+    /// All sessions, in order.
+    pub fn sessions(&self) -> impl Iterator<Item = &S> {
+        self.sessions.keys()
+    }
+
     /// How many sessions there are.
     pub fn session_count(&self) -> usize {
         self.sessions.len()

@@ -111,6 +111,11 @@ impl Seq {
     }
 }
 
+impl Timestamp {
+    /// The latest there is: some time in the year 287,396.
+    pub const MAX: Self = Self(INTEGER_MAX);
+}
+
 impl Epoch {
     /// The epoch that follows when a log is rewound at `now`.
     #[must_use]

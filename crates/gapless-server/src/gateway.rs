@@ -1,17 +1,30 @@
 //! One running server: what its connections share, and how it starts and stops.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use axum::Router;
+use axum::routing::get;
+use gapless_proto::{SessionId, UserId};
 use gapless_store::{NewsReceiver, Store};
 use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
 
 use crate::auth::Authenticator;
 use crate::config::Config;
-use crate::http;
-use crate::hub::HubHandle;
+use crate::hub::{self, HubHandle, HubReader, SessionHandle};
+use crate::meters::Meters;
+use crate::{exposition, http, listener, upgrade};
+
+/// How many sessions are loaded at a time, so that a crowd that comes back at once doesn't keep the store from all others.
+const LOADING_MAX: usize = 32;
+/// How often measured times are summed up, so that they don't pile up when nobody reads the metrics.
+const METRICS_SUMMED_UP_EVERY: Duration = Duration::from_secs(5);
 
 /// What all connections and requests share.
 pub(crate) struct Gateway {
@@ -19,10 +32,37 @@ pub(crate) struct Gateway {
     store: Arc<dyn Store>,
     hub: HubHandle,
     authenticator: Authenticator,
-    draining: AtomicBool,
+    meters: Arc<Meters>,
+    /// Tells the sessions of this process from those of others in the logs.
+    name: u32,
+    sessions: AtomicU64,
+    loading: Semaphore,
+    connections: TaskTracker,
+    drain: CancellationToken,
+    abort: CancellationToken,
 }
 
 impl Gateway {
+    fn new(config: Config, store: Arc<dyn Store>) -> (Arc<Self>, HubReader) {
+        exposition::install();
+        let meters = Arc::new(Meters::new());
+        let (hub, reader) = HubHandle::new(config.hub, Arc::clone(&meters));
+        let gateway = Self {
+            authenticator: Authenticator::new(config.auth.clone()),
+            config,
+            store,
+            hub,
+            meters,
+            name: rand::random(),
+            sessions: AtomicU64::new(0),
+            loading: Semaphore::new(LOADING_MAX),
+            connections: TaskTracker::new(),
+            drain: CancellationToken::new(),
+            abort: CancellationToken::new(),
+        };
+        (Arc::new(gateway), reader)
+    }
+
     /// How it runs.
     pub(crate) fn config(&self) -> &Config {
         &self.config
@@ -43,22 +83,74 @@ impl Gateway {
         &self.authenticator
     }
 
+    /// What is counted.
+    pub(crate) fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
     /// Whether it is about to stop, and so not ready for more.
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.drain.is_cancelled()
+    }
+
+    /// Waits until the gateway drains.
+    pub(crate) async fn drained(&self) {
+        self.drain.cancelled().await;
+    }
+
+    /// Waits for a turn to read the conversations of a session from the store; it lasts until it is dropped.
+    pub(crate) async fn loading_turn(&self) -> SemaphorePermit<'_> {
+        self.loading.acquire().await.expect("the semaphore is never closed")
+    }
+
+    /// Names a session of a user.
+    pub(crate) fn new_session(&self, user: UserId) -> SessionHandle {
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let id =
+            SessionId::new(&format!("{:08x}-{number}", self.name)).expect("digits and a dash make an id");
+        SessionHandle::new(number, id, user, self.config.session.delivery)
+    }
+
+    /// Runs the task of a connection. The gateway waits for it before it stops, and drops it if that takes too long.
+    pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
+        let abort = self.abort.clone();
+        self.connections.spawn(async move {
+            abort.run_until_cancelled_owned(connection).await;
+        });
+    }
+
+    /// Ends all connections: tells the sessions, lets what is under way be answered, and drops what has not ended by the
+    /// deadline.
+    async fn drain(&self) {
+        let drain = &self.config.drain;
+        info!(sessions = self.hub.session_count(), "draining");
+        self.drain.cancel();
+        self.hub.drain(drain.reconnect_spread);
+        self.connections.close();
+        if timeout(drain.deadline, self.connections.wait()).await.is_err() {
+            warn!(connections = self.connections.len(), "dropping connections that did not end in time");
+            self.abort.cancel();
+            self.connections.wait().await;
+        }
+        info!("drained");
     }
 }
 
 /// Why a gateway ended before it was told to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The listener is broken.
-    #[error("no connection can be accepted any more")]
-    Accept(#[source] io::Error),
+    /// The store tells no more news.
+    #[error("the store was closed while the gateway was running; close it after the gateway has returned")]
+    StoreClosed,
+    /// A task that all sessions depend on has failed.
+    #[error("a part of the gateway failed; this is a fault in it, please report it")]
+    Task(#[source] JoinError),
 }
 
-/// Serves until `shutdown` completes, then drains: tells every session to come back elsewhere, finishes what is in flight,
-/// and returns once all sessions and tasks have ended. The store stays open; closing it is the caller's.
+/// Serves until `shutdown` completes, then drains: tells every session to come back elsewhere, answers what is under way,
+/// and returns once all sessions and tasks have ended. Drains in the same way before it returns an error.
+///
+/// The store stays open; closing it afterwards is the caller's.
 pub async fn run(
     listener: TcpListener,
     config: Config,
@@ -66,15 +158,45 @@ pub async fn run(
     news: NewsReceiver,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
-    let gateway = Arc::new(Gateway {
-        hub: HubHandle::new(config.hub),
-        authenticator: Authenticator::new(config.auth.clone()),
-        draining: AtomicBool::new(false),
-        config,
-        store,
-    });
-    let router: Router = http::service(&gateway, axum::routing::any(async || {}));
-    drop((news, router, gateway, listener));
-    shutdown.await;
-    Ok(())
+    let (gateway, reader) = Gateway::new(config, store);
+    let router = http::service(&gateway, get(upgrade::upgrade));
+    let mut upkeep = upkeep(&gateway, reader, news);
+    let ended = tokio::select! {
+        () = shutdown => Ok(()),
+        failure = failure(&mut upkeep) => Err(failure),
+        never = listener::accept(listener, Arc::clone(&gateway), router) => match never {},
+    };
+    gateway.drain().await;
+    upkeep.shutdown().await;
+    ended
+}
+
+/// Starts what keeps the hub in step with the store.
+fn upkeep(gateway: &Gateway, reader: HubReader, news: NewsReceiver) -> JoinSet<()> {
+    let hub = || gateway.hub.clone();
+    let times = &gateway.config.upkeep;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(reader.run(hub(), Arc::clone(&gateway.store)));
+    tasks.spawn(hub::follow_news(hub(), news));
+    tasks.spawn(hub::follow_heads(hub(), Arc::clone(&gateway.store), times.heads_interval));
+    tasks.spawn(hub::sweep(hub(), times.sweep_interval));
+    tasks.spawn(sum_up_metrics());
+    tasks
+}
+
+async fn sum_up_metrics() {
+    let mut ticks = interval(METRICS_SUMMED_UP_EVERY);
+    loop {
+        ticks.tick().await;
+        exposition::upkeep();
+    }
+}
+
+/// Waits for one of the gateway's own tasks to end; none should.
+async fn failure(tasks: &mut JoinSet<()>) -> RunError {
+    match tasks.join_next().await {
+        Some(Err(error)) => RunError::Task(error),
+        // Only news ends without failing: when its sender, the store, does.
+        Some(Ok(())) | None => RunError::StoreClosed,
+    }
 }

@@ -8,7 +8,13 @@ mod exposition;
 mod gateway;
 mod http;
 mod hub;
+mod listener;
+mod mailbox;
+mod meters;
 mod refusal;
+mod session;
+mod socket;
+mod upgrade;
 
 pub use auth::{
     AuthError, Authenticator, DEVICE_HEADER, Identity, Minted, Rights, Scope, Scopes, TokenRequest,

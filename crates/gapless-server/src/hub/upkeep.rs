@@ -1,0 +1,96 @@
+//! What keeps the hub in step with the store: news, a look at the heads in case news was lost, and the sweep.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gapless_core::FeedNews;
+use gapless_proto::{Position, Seq};
+use gapless_store::{News, NewsReceiver, Store, StoreError};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tracing::{debug, info, warn};
+
+use super::HubHandle;
+use super::reader::feed_news;
+use crate::socket::Frame;
+
+/// How many feeds one look at the heads asks for.
+const HEADS_MAX: usize = 1_000;
+/// How many entries are told in one go, so that a large commit doesn't keep others from the hub for long.
+const ENTRIES_TOLD_AT_ONCE: usize = 64;
+
+/// Tells the hub what the store commits. Returns when the store is closed.
+pub(crate) async fn follow_news(hub: HubHandle, mut news: NewsReceiver) {
+    while let Some(commit) = news.recv().await {
+        for News { conv, feed, entries } in commit {
+            for part in in_parts(feed_news(conv, feed, entries)) {
+                hub.handle_news(part);
+            }
+        }
+    }
+}
+
+/// Compares again and again where the hub's feeds are with what the hub knows.
+///
+/// So the hub learns of lost news, of what other gateways wrote, and of raised epochs, within `pause`.
+pub(crate) async fn follow_heads(hub: HubHandle, store: Arc<dyn Store>, pause: Duration) {
+    let mut ticks = ticks(pause);
+    let mut failing = false;
+    loop {
+        ticks.tick().await;
+        let told = tell_heads(&hub, &*store).await;
+        match &told {
+            Ok(()) if failing => info!("the store's heads can be read again"),
+            Ok(()) => {}
+            Err(error) if failing => {
+                debug!(error = error as &dyn Error, "still can't read the store's heads")
+            }
+            Err(error) => warn!(error = error as &dyn Error, "can't read the store's heads"),
+        }
+        failing = told.is_err();
+    }
+}
+
+async fn tell_heads(hub: &HubHandle, store: &dyn Store) -> Result<(), StoreError> {
+    let mut after = None;
+    loop {
+        let feeds = hub.feeds_after(after.as_ref(), HEADS_MAX);
+        if feeds.is_empty() {
+            return Ok(());
+        }
+        for (conv, feed) in store.heads(&feeds).await? {
+            hub.handle_news(feed_news(conv, feed, Vec::new()));
+        }
+        after = feeds.into_iter().next_back();
+    }
+}
+
+/// Has the hub hint readers that lag, again and again.
+pub(crate) async fn sweep(hub: HubHandle, pause: Duration) {
+    let mut ticks = ticks(pause);
+    loop {
+        ticks.tick().await;
+        hub.handle_sweep();
+    }
+}
+
+fn ticks(pause: Duration) -> Interval {
+    let mut ticks = interval(pause);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Cuts news into parts of at most [`ENTRIES_TOLD_AT_ONCE`] entries, each of which follows on the one before.
+fn in_parts(news: FeedNews<Frame>) -> Vec<FeedNews<Frame>> {
+    let FeedNews { conv, position, members, mut entries } = news;
+    let mut parts = Vec::new();
+    while entries.len() > ENTRIES_TOLD_AT_ONCE {
+        let rest = entries.split_off(ENTRIES_TOLD_AT_ONCE);
+        let head = entries.last().map_or(Seq::ZERO, |fresh| fresh.entry.seq);
+        let position = Position { seq: head, ..position };
+        parts.push(FeedNews { conv: conv.clone(), position, members, entries });
+        entries = rest;
+    }
+    parts.push(FeedNews { conv, position, members, entries });
+    parts
+}

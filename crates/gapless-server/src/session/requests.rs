@@ -1,0 +1,170 @@
+//! What a client asks, and what it is answered.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use gapless_core::{Append, Appended, Authority, Operation};
+use gapless_proto::{
+    Body, ClientMessage, CloseCode, ConvId, Epoch, Key, Page, Rid, Sent, Seq, ServerMessage, Timestamp,
+    decode_client_message,
+};
+use gapless_store::{AppendError, PAGE_ENTRIES_DEFAULT, PageError, PageRequest, Reader};
+use tracing::debug;
+
+use super::expiry::Expiry;
+use super::work::{self, Done};
+use super::{End, Session};
+use crate::auth::unix_now;
+use crate::meters::SendOutcome;
+use crate::refusal::Refusal;
+
+/// After how many malformed frames in a row a peer is taken for something else than a client.
+const MALFORMED_IN_A_ROW_MAX: u32 = 10;
+/// How much of an error's text a peer is told; some repeat what the peer sent.
+const MESSAGE_CHARS_MAX: usize = 300;
+/// The longest page in bytes of bodies, so that a page of large messages stays a frame that clients take.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+impl Session {
+    pub(super) fn handle_frame(&mut self, text: &str, now: Instant) -> ControlFlow<End> {
+        let message = match decode_client_message(text) {
+            Ok(message) => message,
+            Err(error) => {
+                let text = error.kind.to_string().chars().take(MESSAGE_CHARS_MAX).collect::<String>();
+                self.refuse(error.rid, Refusal::bad_request(text));
+                self.malformed_in_a_row += 1;
+                if self.malformed_in_a_row == MALFORMED_IN_A_ROW_MAX {
+                    return ControlFlow::Break(End::Close(CloseCode::ProtocolError));
+                }
+                return ControlFlow::Continue(());
+            }
+        };
+        self.malformed_in_a_row = 0;
+        match message {
+            ClientMessage::Send { rid, conv, key, body } => self.send(rid, conv, key, body),
+            ClientMessage::Sync { rid, conv, after, limit, epoch } => {
+                self.sync(rid, conv, after, limit, epoch);
+            }
+            ClientMessage::Ack { conv, cursor, epoch } => {
+                self.registration.hub().handle_ack(self.registration.session(), &conv, cursor, epoch);
+            }
+            ClientMessage::Renew { rid, token } => self.renew(rid, &token, now),
+            ClientMessage::Ping => self.answer(&ServerMessage::Pong),
+            ClientMessage::Pong => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    pub(super) fn handle_done(&mut self, done: Done) {
+        match done {
+            Done::Send { rid, conv, outcome, took } => self.handle_sent(rid, conv, outcome, took),
+            Done::Sync { rid, conv, outcome, took } => self.handle_page(rid, conv, outcome, took),
+        }
+    }
+
+    fn send(&mut self, rid: Rid, conv: ConvId, key: Key, body: Body) {
+        let bytes_max = self.config().body_bytes_max;
+        if body.as_str().len() > bytes_max {
+            return self.refuse(Some(rid), Refusal::too_large(bytes_max));
+        }
+        let store = Arc::clone(self.gateway.store());
+        let generation = self.pipelines.begin(&conv, store.generation(&conv));
+        let operation = Operation::Message { sender: self.identity.user.clone(), key, body };
+        let append = Append { conv, authority: Authority::Member, operation };
+        let mut send = Box::pin(work::send(store, rid, append, generation));
+        // The first poll gives the append its place, before another frame is read: so sends take effect in the order in which they came.
+        match send.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => self.handle_done(done),
+            Poll::Pending => self.work.push(send),
+        }
+    }
+
+    fn handle_sent(
+        &mut self,
+        rid: Rid,
+        conv: ConvId,
+        outcome: Result<Appended, AppendError>,
+        took: Duration,
+    ) {
+        self.pipelines.end(&conv);
+        match outcome {
+            Ok(Appended { position, ts, duplicate }) => {
+                let outcome = if duplicate { SendOutcome::Duplicate } else { SendOutcome::Stored };
+                self.gateway.meters().count_send(outcome, took);
+                let sent = Sent { rid, conv, seq: position.seq, epoch: position.epoch, ts, duplicate };
+                self.answer(&ServerMessage::Sent(sent));
+            }
+            Err(error) => self.handle_send_failed(rid, Refusal::from(error), took),
+        }
+    }
+
+    /// After a send that failed for a passing reason, none after it may succeed on this connection: the client will send it again,
+    /// and it would come after them. So nothing more is read; what is under way is answered; and the client comes back and
+    /// sends all that is unanswered in order.
+    fn handle_send_failed(&mut self, rid: Rid, refusal: Refusal, took: Duration) {
+        let is_passing = refusal.code.is_retryable();
+        let outcome = if is_passing { SendOutcome::Failed } else { SendOutcome::Refused };
+        self.gateway.meters().count_send(outcome, took);
+        self.refuse(Some(rid), refusal);
+        if is_passing {
+            self.finish(CloseCode::Unavailable);
+        }
+    }
+
+    fn sync(&mut self, rid: Rid, conv: ConvId, after: Seq, limit: Option<u32>, epoch: Option<Epoch>) {
+        let request = PageRequest {
+            conv,
+            reader: Reader::User(self.identity.user.clone()),
+            after,
+            epoch,
+            limit: limit.unwrap_or(PAGE_ENTRIES_DEFAULT),
+        };
+        self.syncs.handle_sync(rid, request);
+        self.start_syncs();
+    }
+
+    /// Starts what may run. Call it only while no answer waits to be taken, so that a peer which doesn't read costs no more than the
+    /// pages of the syncs that run.
+    pub(super) fn start_syncs(&mut self) {
+        while let Some((rid, request)) = self.syncs.poll_start() {
+            self.work.push(Box::pin(work::sync(Arc::clone(self.gateway.store()), rid, request)));
+        }
+    }
+
+    fn handle_page(&mut self, rid: Rid, conv: ConvId, outcome: Result<Page, PageError>, took: Duration) {
+        let meters = self.gateway.meters();
+        meters.page_seconds.record(took);
+        match outcome {
+            Ok(mut page) => {
+                page.shorten_to(PAGE_BYTES_MAX);
+                meters.pages.increment(1);
+                meters.page_entries.increment(page.events.len() as u64);
+                self.answer(&ServerMessage::Page { rid, conv, page });
+            }
+            Err(error) => {
+                meters.pages_refused.increment(1);
+                self.refuse(Some(rid), Refusal::from(error));
+            }
+        }
+        self.syncs.handle_done();
+    }
+
+    fn renew(&mut self, rid: Rid, token: &str, now: Instant) {
+        let wall_now = unix_now();
+        let identity = match self.gateway.authenticator().authenticate(token, wall_now) {
+            Ok(identity) => identity,
+            Err(error) => return self.refuse(Some(rid), Refusal::from(error)),
+        };
+        if identity.user != self.identity.user || identity.device != self.identity.device {
+            let refusal = Refusal::forbidden("the token is of another user or device; connect anew with it");
+            return self.refuse(Some(rid), refusal);
+        }
+        debug!("renewed");
+        self.expiry = Expiry::new(identity.expires_at, wall_now, now);
+        let expires_at = identity.expires_at.unwrap_or(Timestamp::MAX);
+        self.identity = identity;
+        self.answer(&ServerMessage::Renewed { rid, expires_at });
+    }
+}
