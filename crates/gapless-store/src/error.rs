@@ -107,6 +107,9 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// The database server isn't one that keeps what the store promises.
+    #[error("the database can't be used, since {0}")]
+    Unsuitable(&'static str),
     /// The database was written by a later version.
     #[error(
         "the database has schema version {found}, and this program knows up to {known}; run a newer gapless"

@@ -7,6 +7,7 @@ mod commit_queue;
 mod error;
 mod news;
 mod open;
+mod postgres;
 mod sqlite;
 mod store;
 
@@ -14,6 +15,7 @@ pub use commit_queue::Generation;
 pub use error::{AppendError, CreateError, OpenError, PageError, StoreError};
 pub use news::{News, NewsReceiver};
 pub use open::{Migrated, PostgresUrl, StoreUrl, StoreUrlError, migrate, open};
+pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
 pub use store::{
     Creation, FeedHead, FeedInfo, LogSlice, Membership, PAGE_ENTRIES_DEFAULT, PAGE_ENTRIES_MAX, PageRequest,

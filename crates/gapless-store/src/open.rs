@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{NewsReceiver, OpenError, SqliteStore, Store};
+use crate::{NewsReceiver, OpenError, PostgresStore, SqliteStore, Store};
 
 /// Names a store: `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
 ///
@@ -56,8 +56,8 @@ pub async fn open(url: &StoreUrl) -> Result<(Arc<dyn Store>, NewsReceiver), Open
             Ok((Arc::new(store), news))
         }
         StoreUrl::Postgres(url) => {
-            let _ = url;
-            Err(OpenError::Unreachable("PostgreSQL comes next".into()))
+            let (store, news) = PostgresStore::connect(url.as_str()).await?;
+            Ok((Arc::new(store), news))
         }
     }
 }
@@ -69,10 +69,7 @@ pub async fn migrate(url: &StoreUrl) -> Result<Migrated, OpenError> {
             let path = path.clone();
             blocking(move || SqliteStore::migrate(&path)).await
         }
-        StoreUrl::Postgres(url) => {
-            let _ = url;
-            Err(OpenError::Unreachable("PostgreSQL comes next".into()))
-        }
+        StoreUrl::Postgres(url) => PostgresStore::migrate(url.as_str()).await,
     }
 }
 

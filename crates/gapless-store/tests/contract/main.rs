@@ -9,7 +9,7 @@
 macro_rules! contract {
     ($($sentence:ident),* $(,)?) => {
         on_store!(sqlite, crate::sqlite_file::SqliteFile::fresh(); $($sentence)*);
-        // on_store!(postgres, crate::postgres_database::PostgresDatabase::fresh(); $($sentence)*);
+        on_store!(postgres, crate::postgres_database::PostgresDatabase::fresh(); $($sentence)*);
     };
 }
 
@@ -37,6 +37,7 @@ mod model;
 mod news;
 mod paging;
 mod positions;
+mod postgres_database;
 mod sqlite_alone;
 mod sqlite_crash;
 mod sqlite_file;

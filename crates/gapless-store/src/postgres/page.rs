@@ -1,0 +1,137 @@
+//! A page: one statement, so one moment.
+
+use gapless_proto::{Entry, Epoch, Page, Seq};
+use tokio_postgres::Row;
+
+use super::fault::Fault;
+use super::readers::Readers;
+use super::rows::{self, bigint, entry_columns};
+use crate::{PAGE_ENTRIES_MAX, PageError, PageRequest, Reader, StoreError};
+
+/// The latest membership that begins at or before a place; no earlier one reaches beyond it.
+macro_rules! latest_joined_by {
+    ($place:literal) => {
+        concat!(
+            "coalesce((SELECT s.joined_seq FROM member s \
+                 WHERE s.feed = $1 AND s.user_id = $2 AND s.joined_seq <= ",
+            $place,
+            " ORDER BY s.joined_seq DESC LIMIT 1), 0)"
+        )
+    };
+}
+
+/// The page of a user, one entry more than asked for.
+///
+/// It begins at the cursor or where the log begins, whichever is later. Of the memberships those count that reach beyond that
+/// place, and no more of them than entries are wanted, since each has one. Each is a range of the primary key, read
+/// from its beginning for as many entries as are wanted. Memberships of a user never overlap; so in their order the
+/// entries are sorted, and a later one isn't begun while the earlier ones give enough. The first membership that reaches
+/// beyond the cursor tells whether anything that the user may see is trimmed.
+const USER_PAGE: &str = concat!(
+    "SELECT f.epoch, f.head, f.min_seq, ( \
+         SELECT m.from_seq FROM member m \
+         WHERE m.feed = $1 AND m.user_id = $2 AND m.joined_seq >= ",
+    latest_joined_by!("$3"),
+    " AND coalesce(m.to_seq, f.head) > $3 ORDER BY m.joined_seq LIMIT 1 \
+     ), ",
+    entry_columns!(),
+    " FROM feed f LEFT JOIN LATERAL ( \
+         SELECT e.* FROM ( \
+             SELECT m.joined_seq, m.from_seq, coalesce(m.to_seq, f.head) AS to_seq FROM member m \
+             WHERE m.feed = $1 AND m.user_id = $2 AND m.joined_seq >= ",
+    latest_joined_by!("greatest($3, f.min_seq - 1)"),
+    " AND coalesce(m.to_seq, f.head) > greatest($3, f.min_seq - 1) AND f.epoch = coalesce($5, f.epoch) \
+             ORDER BY m.joined_seq LIMIT $4 \
+         ) m CROSS JOIN LATERAL ( \
+             SELECT * FROM entry e WHERE e.feed = $1 AND e.seq > $3 AND e.seq >= m.from_seq AND e.seq <= m.to_seq \
+             ORDER BY e.seq LIMIT $4 \
+         ) e ORDER BY m.joined_seq, e.seq LIMIT $4 \
+     ) e ON true \
+     WHERE f.feed = $1 AND EXISTS (SELECT FROM member m WHERE m.feed = $1 AND m.user_id = $2)"
+);
+
+/// The page of one who sees everything.
+const SERVICE_PAGE: &str = concat!(
+    "SELECT f.epoch, f.head, f.min_seq, 1::bigint, ",
+    entry_columns!(),
+    " FROM feed f LEFT JOIN LATERAL ( \
+         SELECT * FROM entry e WHERE e.feed = $1 AND e.seq > $2 AND f.epoch = coalesce($4, f.epoch) \
+         ORDER BY e.seq LIMIT $3 \
+     ) e ON true WHERE f.feed = $1"
+);
+
+/// What a reader may see after a cursor.
+pub(super) async fn page(readers: &Readers, request: &PageRequest) -> Result<Page, PageError> {
+    let limit = request.limit.clamp(1, PAGE_ENTRIES_MAX);
+    let (conv, after) = (request.conv.as_str(), bigint(request.after.get()));
+    let (rows_max, epoch) = (i64::from(limit) + 1, request.epoch.map(|epoch| bigint(epoch.get())));
+    let rows = match &request.reader {
+        Reader::User(user) => {
+            let user = user.as_str();
+            readers.query(USER_PAGE, &[&conv, &user, &after, &rows_max, &epoch]).await?
+        }
+        Reader::Service => readers.query(SERVICE_PAGE, &[&conv, &after, &rows_max, &epoch]).await?,
+    };
+    let Some(seen) = Seen::of(&rows).map_err(StoreError::from)? else {
+        return Err(PageError::NotFound);
+    };
+    if request.epoch.is_some_and(|epoch| epoch != seen.epoch) {
+        return Err(PageError::EpochChanged { epoch: seen.epoch });
+    }
+    if request.after > seen.head {
+        return Err(PageError::CursorAhead { head: seen.head });
+    }
+    Ok(seen.page(request.after, limit as usize))
+}
+
+/// What a statement saw: the feed, and one entry more than asked for if there is one.
+struct Seen {
+    epoch: Epoch,
+    head: Seq,
+    min_seq: Seq,
+    /// Where the first stretch begins that the reader may see and that reaches beyond the cursor.
+    visible_from: Option<Seq>,
+    entries: Vec<Entry>,
+}
+
+impl Seen {
+    fn of(rows: &[Row]) -> Result<Option<Self>, Fault> {
+        let Some(first) = rows.first() else {
+            return Ok(None);
+        };
+        let mut entries = Vec::with_capacity(rows.len());
+        for row in rows {
+            if !rows::is_null(row, 4)? {
+                entries.push(rows::entry(row, 4)?);
+            }
+        }
+        // They are sorted already, but SQL promises an order only for the whole statement; telling that they are costs nothing.
+        entries.sort_unstable_by_key(|entry| entry.seq);
+        Ok(Some(Self {
+            epoch: rows::epoch(first, 0)?,
+            head: rows::seq(first, 1)?,
+            min_seq: rows::seq(first, 2)?,
+            visible_from: rows::seq_or_null(first, 3)?,
+            entries,
+        }))
+    }
+
+    fn page(mut self, after: Seq, limit: usize) -> Page {
+        let has_more = self.entries.len() > limit;
+        self.entries.truncate(limit);
+        let next_after = match self.entries.last() {
+            Some(last) if has_more => last.seq,
+            Some(_) | None => self.head,
+        };
+        let is_seen_trimmed = self.visible_from.is_some_and(|from| from < self.min_seq);
+        Page {
+            epoch: self.epoch,
+            min_seq: self.min_seq,
+            head: self.head,
+            next_after,
+            has_more,
+            trimmed: after.next() < self.min_seq && is_seen_trimmed,
+            events: self.entries,
+        }
+    }
+}
