@@ -103,9 +103,7 @@ impl Client {
 
     /// Sends a message under a random key. Returns when it is in the outbox; await the ticket for the answer.
     pub async fn send(&self, conv: &ConvId, body: Body) -> Result<SendTicket, SendError> {
-        let random = format!("{:032x}", rand::random::<u128>());
-        let key = Key::new(&random).expect("hexadecimal digits are a key");
-        self.send_with_key(conv, key, body).await
+        self.send_with_key(conv, random_key(), body).await
     }
 
     /// Sends a message under a key of the application's own. The same key in the same conversation is stored once, whichever
@@ -144,6 +142,12 @@ impl Client {
             Err(_) => StopReason::Requested,
         }
     }
+}
+
+/// A key that nobody else has.
+pub fn random_key() -> Key {
+    let random = format!("{:032x}", rand::random::<u128>());
+    Key::new(&random).expect("hexadecimal digits are a key")
 }
 
 impl Events {

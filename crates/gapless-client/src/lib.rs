@@ -19,7 +19,7 @@ mod session;
 mod shell;
 mod state;
 
-pub use client::{Client, ClientConfig, Events, SendTicket, TicketError};
+pub use client::{Client, ClientConfig, Events, SendTicket, TicketError, random_key};
 pub use credentials::{Credentials, FetchError, TokenSource};
 pub use event::{ClientEvent, Delivered, DisconnectReason, Fault, RefusedSend, StopReason};
 pub use file_state::{FileState, FileStateError};

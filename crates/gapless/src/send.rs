@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use gapless_client::{
-    Client, ClientEvent, Delivered, Events, MemoryState, SendError, SendTicket, TicketError,
+    Client, ClientEvent, Delivered, Events, MemoryState, SendError, SendTicket, TicketError, random_key,
 };
 use gapless_proto::{Body, ConvId, ErrorCode, Key};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
@@ -48,23 +48,26 @@ pub(crate) struct Args {
 const UNANSWERED_MAX: usize = 256;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let key = args.key.clone().unwrap_or_else(random_key);
+    let limit = args.timeout;
     block_on(async move {
-        match args.timeout {
-            None => send(args).await,
-            Some(limit) => tokio::time::timeout(limit, send(args)).await.unwrap_or_else(|_| {
-                Err(anyhow::anyhow!(
-                    "not everything was answered within {}; whether it is stored isn't known, so run it again with the same \
-                     --key",
-                    humantime::format_duration(limit)
-                ))
-            }),
+        let Some(limit) = limit else {
+            return send(args, key).await;
+        };
+        match tokio::time::timeout(limit, send(args, key.clone())).await {
+            Ok(outcome) => outcome,
+            Err(_) => anyhow::bail!(
+                "not everything was answered within {}; whether it is stored isn't known. Run it again with --key {key}: what \
+                 is stored already isn't stored twice",
+                humantime::format_duration(limit)
+            ),
         }
     })
 }
 
-async fn send(args: Args) -> anyhow::Result<ExitCode> {
+async fn send(args: Args, key: Key) -> anyhow::Result<ExitCode> {
     let Ok((client, mut events)) = Client::start(args.connection.config()?, MemoryState::new()).await;
-    let mut sender = Sender { conv: args.conv, key: args.key, json: args.json, client, failed: false };
+    let mut sender = Sender { conv: args.conv, key, json: args.json, client, failed: false };
     let sending = async {
         match args.text {
             Some(text) => sender.send_one(text).await?,
@@ -97,7 +100,7 @@ async fn watch_over(events: &mut Events) -> String {
 struct Sender {
     client: Client,
     conv: ConvId,
-    key: Option<Key>,
+    key: Key,
     json: bool,
     /// Whether a message was refused.
     failed: bool,
@@ -112,10 +115,7 @@ struct Unanswered {
 impl Sender {
     async fn send_one(&mut self, text: String) -> anyhow::Result<()> {
         let body = self.body(text)?;
-        let ticket = match self.key.clone() {
-            Some(key) => self.client.send_with_key(&self.conv, key, body).await?,
-            None => self.client.send(&self.conv, body).await?,
-        };
+        let ticket = self.client.send_with_key(&self.conv, self.key.clone(), body).await?;
         self.settle(Unanswered { line: None, ticket }).await?;
         Ok(())
     }
@@ -156,14 +156,8 @@ impl Sender {
                 return Ok(None);
             }
         };
-        let sent = match &self.key {
-            Some(key) => {
-                let key = Key::new(&format!("{key}-{number}"))?;
-                self.client.send_with_key(&self.conv, key, body).await
-            }
-            None => self.client.send(&self.conv, body).await,
-        };
-        match sent {
+        let key = Key::new(&format!("{}-{number}", self.key))?;
+        match self.client.send_with_key(&self.conv, key, body).await {
             Ok(ticket) => Ok(Some(ticket)),
             Err(error @ SendError::TooLarge { .. }) => {
                 complain(&format!("line {number}: {error}"));

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use gapless_core::{FeedReader, SyncRequest};
 use gapless_proto::{ConvId, Epoch, ErrorCode, ErrorReply, Event, Notice, NoticeCode, Page, Rid, Sent, Seq};
 
+use super::lifecycle::RECONNECT_AFTER_MAX;
 use super::persisting::Consequence;
 use super::requests::Request;
-use super::{RECONNECT_AFTER_MAX, Session};
+use super::{Command, Session};
 use crate::{Change, ClientEvent, Delivered, DisconnectReason, Fault};
 
 impl Session {
@@ -86,7 +87,7 @@ impl Session {
                 }
             }
             NoticeCode::TokenExpiring if self.config.token_is_renewable => {
-                self.commands.push_back(super::Command::FetchToken);
+                self.commands.push_back(Command::FetchToken);
             }
             NoticeCode::TokenExpiring => {
                 let expires_in = Duration::from_millis(notice.expires_in_ms.unwrap_or_default());

@@ -1,9 +1,11 @@
 //! Each test is a rule of [`Session`]; the bench that drives one stands at the end.
 
+use std::time::Duration;
+
 use gapless_core::{Advance, ResetReason};
 use gapless_proto::{
     DeviceId, Entry, Epoch, ErrorReply, Event, Kind, Notice, NoticeCode, Page, Sent, SessionId, Timestamp,
-    UserId,
+    UserId, Welcome,
 };
 
 use super::*;

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self};
 
-use super::socket::Socket;
+use super::socket::{Socket, network};
 use crate::credentials::{Credentials, FetchError};
 use crate::{Closed, ServerUrl};
 
@@ -92,8 +92,7 @@ async fn open(url: &str, token: Option<String>) -> Result<Opened, Closed> {
 }
 
 fn request(url: &str, token: Option<&str>) -> Result<Request, Closed> {
-    let mut request =
-        url.into_client_request().map_err(|error| Closed::Network { message: error.to_string() })?;
+    let mut request = url.into_client_request().map_err(|error| network(&error))?;
     if let Some(token) = token {
         let header = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Closed::ByServer {
             code: CloseCode::Unauthenticated.number(),
@@ -111,7 +110,7 @@ fn no_token(error: &FetchError) -> Closed {
 /// What a failed attempt means: an HTTP status that says "not as you are" is like such a close code.
 fn refusal(error: tungstenite::Error) -> Closed {
     let tungstenite::Error::Http(response) = error else {
-        return Closed::Network { message: error.to_string() };
+        return network(&error);
     };
     let status = response.status();
     let said = what_is_said(response.body().as_deref().unwrap_or_default());

@@ -121,6 +121,21 @@ fn unreadable(how: &str) -> Closed {
     Closed::Network { message: format!("the server doesn't speak this protocol: {how}") }
 }
 
-fn network(error: &tungstenite::Error) -> Closed {
-    Closed::Network { message: error.to_string() }
+/// A failure of the network, in the system's words if it has some.
+pub(super) fn network(error: &tungstenite::Error) -> Closed {
+    let message = match error {
+        tungstenite::Error::Io(error) => error.to_string(),
+        tungstenite::Error::ConnectionClosed
+        | tungstenite::Error::AlreadyClosed
+        | tungstenite::Error::Tls(_)
+        | tungstenite::Error::Capacity(_)
+        | tungstenite::Error::Protocol(_)
+        | tungstenite::Error::WriteBufferFull(_)
+        | tungstenite::Error::Utf8(_)
+        | tungstenite::Error::AttackAttempt
+        | tungstenite::Error::Url(_)
+        | tungstenite::Error::Http(_)
+        | tungstenite::Error::HttpFormat(_) => error.to_string(),
+    };
+    Closed::Network { message }
 }

@@ -205,8 +205,14 @@ fn push_entry(line: &mut String, entry: &Entry) {
     .ok();
 }
 
+/// The time in UTC; the bare number if it is beyond the calendar.
 fn time(ts: Timestamp) -> String {
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(ts.get())).to_string()
+    let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(ts.get()));
+    let mut text = String::new();
+    match write!(text, "{time}") {
+        Ok(()) => text,
+        Err(_) => ts.to_string(),
+    }
 }
 
 /// The text of a message, or the JSON as it is. Control characters are written out: others choose what is printed here.
