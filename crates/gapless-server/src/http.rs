@@ -8,6 +8,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::exposition;
 use crate::gateway::Gateway;
 use crate::refusal::Refusal;
 
@@ -27,6 +28,7 @@ pub(crate) use query::QueryError;
 
 /// All that a gateway serves, given what makes WebSockets.
 pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gateway>>) -> Router {
+    exposition::install();
     watch::describe();
     let (routes, description) = OpenApiRouter::with_openapi(openapi::Description::openapi())
         .routes(routes!(conversations::create, conversations::list))

@@ -1,8 +1,19 @@
 //! The gapless command: server, client and tools in one binary.
 
+mod admin;
+mod api;
+mod check_config;
+mod config_flags;
 mod connection;
+mod demo;
+mod logging;
+mod migrate;
+mod output;
 mod send;
+mod serve;
+mod signals;
 mod tail;
+mod token;
 
 use std::process::ExitCode;
 
@@ -11,21 +22,31 @@ use clap::{Parser, Subcommand};
 /// Brings an application's changes to everyone who must see them: in order, none missed, none twice.
 #[derive(Parser)]
 #[command(name = "gapless", version)]
-struct Cli {
+struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Arguments),
     Send(send::Args),
     Tail(tail::Args),
+    Token(token::Arguments),
+    Admin(admin::Arguments),
+    Migrate(migrate::Arguments),
+    CheckConfig(check_config::Arguments),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Send(args) => send::run(args),
-        Command::Tail(args) => tail::run(args),
+    let outcome = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Send(arguments) => send::run(arguments),
+        Command::Tail(arguments) => tail::run(arguments),
+        Command::Token(arguments) => token::run(arguments),
+        Command::Admin(arguments) => admin::run(arguments),
+        Command::Migrate(arguments) => migrate::run(arguments),
+        Command::CheckConfig(arguments) => check_config::run(arguments),
     };
     match outcome {
         Ok(code) => code,

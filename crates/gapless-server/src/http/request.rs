@@ -83,14 +83,10 @@ fn announced_length(headers: &HeaderMap) -> Option<usize> {
 
 /// What is wrong with a path. Doesn't repeat it.
 fn reason(rejection: PathRejection) -> String {
-    let PathRejection::FailedToDeserializePathParams(error) = rejection else {
-        return "the path can't be read; see /v1/openapi.json".to_owned();
-    };
-    match error.into_kind() {
-        ErrorKind::Message(message) | ErrorKind::DeserializeError { message, .. } => message,
-        ErrorKind::InvalidUtf8InPathParam { key } => {
-            format!("`{key}` in the path isn't UTF-8; encode it as `%` and two hex digits a byte")
-        }
-        _ => "the path can't be read; see /v1/openapi.json".to_owned(),
+    if let PathRejection::FailedToDeserializePathParams(error) = rejection
+        && let ErrorKind::Message(message) | ErrorKind::DeserializeError { message, .. } = error.into_kind()
+    {
+        return message;
     }
+    "the path can't be read; see /v1/openapi.json".to_owned()
 }

@@ -19,6 +19,10 @@ use crate::refusal::Refusal;
 /// Names a request in the log; in every answer, so that the two can be found together.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// What operators do may go over all there is, and take its time.
+const ADMINISTRATION: &str = "/v1/admin/";
+const ADMINISTRATION_MAX: Duration = Duration::from_secs(3600);
+
 /// Carries out a request within its limits, and counts it. Its query is never logged: a token may stand there.
 pub(super) async fn watch(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
     let id = format!("{:016x}", rand::random::<u64>());
@@ -30,7 +34,11 @@ pub(super) async fn watch(State(gateway): State<Arc<Gateway>>, request: Request,
 
     let mut response = match query::check_path(request.uri().path()) {
         Ok(()) => {
-            let limit = gateway.config().http.request_max;
+            let limit = if route.starts_with(ADMINISTRATION) {
+                ADMINISTRATION_MAX
+            } else {
+                gateway.config().http.request_max
+            };
             carry_out(next.run(request), limit).instrument(span.clone()).await
         }
         Err(error) => Refusal::from(error).into_response(),

@@ -1,7 +1,8 @@
-//! The live half of the gateway over real sockets and a real store: what clients on a WebSocket can rely on.
+//! A gateway over real sockets and a real store: what its clients can rely on.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on ends")]
 
 mod client;
+mod http;
 mod order;
 mod test_server;

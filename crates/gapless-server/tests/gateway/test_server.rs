@@ -101,12 +101,24 @@ impl TestServer {
     }
 
     pub(crate) fn token_for(&self, user: &str, device: &str, ttl: Duration) -> String {
-        mint(self.config.auth.clone(), user, device, ttl)
+        mint(self.config.auth.clone(), user, device, ttl, Scopes::default())
     }
 
     /// A token that another server would take.
     pub(crate) fn foreign_token(user: &str) -> String {
-        mint(signed_with(OTHER_SECRET), user, "phone", HOUR)
+        mint(signed_with(OTHER_SECRET), user, "phone", HOUR, Scopes::default())
+    }
+
+    /// A token whose time is over.
+    pub(crate) fn expired_token(&self, user: &str) -> String {
+        let an_hour_ago = Timestamp::new(wall_clock().get() - 3_600_000).unwrap();
+        let minute = Duration::from_secs(60);
+        mint_at(an_hour_ago, self.config.auth.clone(), user, "phone", minute, Scopes::default())
+    }
+
+    /// A token that allows more than an ordinary one.
+    pub(crate) fn scoped_token(&self, user: &str, scopes: Scopes) -> String {
+        mint(self.config.auth.clone(), user, "backend", HOUR, scopes)
     }
 
     /// Makes a conversation; the first member creates it.
@@ -148,14 +160,25 @@ fn signed_with(secret: &str) -> AuthConfig {
     AuthConfig::Jwt([Secret::new(secret).unwrap()].into_iter().collect())
 }
 
-fn mint(auth: AuthConfig, user: &str, device: &str, ttl: Duration) -> String {
+fn mint(auth: AuthConfig, user: &str, device: &str, ttl: Duration, scopes: Scopes) -> String {
+    mint_at(wall_clock(), auth, user, device, ttl, scopes)
+}
+
+fn mint_at(
+    now: Timestamp,
+    auth: AuthConfig,
+    user: &str,
+    device: &str,
+    ttl: Duration,
+    scopes: Scopes,
+) -> String {
     let request = TokenRequest {
         user: UserId::new(user).unwrap(),
         device: Some(DeviceId::new(device).unwrap()),
-        scopes: Scopes::default(),
+        scopes,
         ttl,
     };
-    Authenticator::new(auth).mint(&request, wall_clock()).unwrap().token
+    Authenticator::new(auth).mint(&request, now).unwrap().token
 }
 
 fn wall_clock() -> Timestamp {

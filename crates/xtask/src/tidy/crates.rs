@@ -23,6 +23,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         "gapless",
         &[
             "gapless-proto",
+            "gapless-core",
             "gapless-client",
             "gapless-server",
             "gapless-store",

@@ -1,0 +1,14 @@
+//! The quiet half of the gateway: what backends and operators can rely on.
+
+mod admin;
+mod api;
+mod auth;
+mod conversations;
+mod description;
+mod entries;
+mod garbage;
+mod health;
+mod members;
+mod open_mode;
+mod openapi;
+mod privacy;

@@ -1,0 +1,143 @@
+//! The HTTP API, from outside.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use gapless_proto::UserId;
+use gapless_server::USER_HEADER;
+use reqwest::{Client, Method, RequestBuilder, Url};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Which server, and who one is to it.
+#[derive(Args)]
+pub(crate) struct ApiFlags {
+    /// Where the server is
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "GAPLESS_URL",
+        default_value = "http://127.0.0.1:7700"
+    )]
+    url: Url,
+    /// A token with the scope that is needed; `gapless token` makes one
+    #[arg(long, global = true, value_name = "TOKEN", env = "GAPLESS_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Who one is to a server that runs with `--auth open`
+    #[arg(long = "user", global = true, value_name = "USER", default_value = "admin")]
+    acting_user: UserId,
+}
+
+/// A server's HTTP API.
+pub(crate) struct Api {
+    client: Client,
+    url: Url,
+    token: Option<String>,
+    user: UserId,
+}
+
+/// How a refusal is told.
+#[derive(Deserialize)]
+struct Refusal {
+    error: RefusalContent,
+}
+
+#[derive(Deserialize)]
+struct RefusalContent {
+    code: String,
+    message: String,
+}
+
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+impl Api {
+    pub(crate) fn new(flags: ApiFlags) -> anyhow::Result<Self> {
+        let ApiFlags { url, token, acting_user: user } = flags;
+        if url.cannot_be_a_base() {
+            bail!("{url} is no address of a server; give one like http://127.0.0.1:7700");
+        }
+        install_tls();
+        let client = Client::builder().connect_timeout(CONNECT_MAX);
+        // A proxy that is set for the internet can't reach this machine's own loopback.
+        let client = if is_loopback(&url) { client.no_proxy() } else { client };
+        let client = client.build().context("making an HTTP client")?;
+        Ok(Self { client, url, token, user })
+    }
+
+    /// Calls a route, given the segments of its path, and returns what it answers.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let request = self.client.request(method, self.address(path)?);
+        let request = body.into_iter().fold(self.introduce(request), RequestBuilder::json);
+        let response = request.send().await.with_context(|| {
+            format!("can't reach {}; see that the server runs, or name another with `--url`", self.url)
+        })?;
+        let status = response.status();
+        let text = response.text().await.context("reading the answer")?;
+        if status.is_success() {
+            return serde_json::from_str(&text).context("the answer isn't JSON; is this a gapless server?");
+        }
+        match serde_json::from_str::<Refusal>(&text) {
+            Ok(Refusal { error }) => bail!("{} ({})", error.message, error.code),
+            Err(_) => bail!("the server answers {status}; is this a gapless server?"),
+        }
+    }
+
+    fn address(&self, path: &[&str]) -> anyhow::Result<Url> {
+        if let Some(unspeakable) = path.iter().find(|segment| matches!(**segment, "." | "..")) {
+            bail!("`{unspeakable}` can't stand in an address; use another id");
+        }
+        let mut address = self.url.clone();
+        if let Ok(mut segments) = address.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        Ok(address)
+    }
+
+    fn introduce(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request.header(USER_HEADER, self.user.as_str()),
+        }
+    }
+}
+
+/// Chooses who does the cryptography of `https`, for the whole process.
+fn install_tls() {
+    // A provider that was installed before is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn api(url: &str) -> Api {
+        let acting_user = UserId::new("admin").unwrap();
+        Api::new(ApiFlags { url: url.parse().unwrap(), token: None, acting_user }).unwrap()
+    }
+
+    #[test]
+    fn an_id_is_one_segment_of_the_path_whatever_it_holds() {
+        let address =
+            |url: &str, conv: &str| api(url).address(&["v1", "conversations", conv]).map(String::from);
+        assert_eq!(
+            address("http://h:1", "a/b?c#d%e").unwrap(),
+            "http://h:1/v1/conversations/a%2Fb%3Fc%23d%25e"
+        );
+        assert_eq!(address("http://h/base/", "ü").unwrap(), "http://h/base/v1/conversations/%C3%BC");
+        assert!(address("http://h", "..").is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! `gapless admin`, against a server that runs.
+
+use gapless_testkit::free_port;
+use tempfile::TempDir;
+
+use crate::command::{SECRET, admin, run, serve};
+
+#[test]
+fn an_operator_runs_conversations_on_an_open_server() {
+    let folder = TempDir::new().unwrap();
+    let server = serve(&folder, &["--auth", "open"]);
+    for (arguments, printed) in [
+        (&["create", "c", "--creator", "alice", "--member", "bob", "--history", "all"][..], "c"),
+        (&["add", "c", "carol", "--user", "alice"], "carol is a member of c, from seq 3 on"),
+        (&["add", "c", "carol", "--user", "alice"], "carol is a member of c, already since seq 3 on"),
+        (&["remove", "c", "bob", "--user", "alice"], "bob is no member of c, from seq 4 on"),
+        (&["trim", "c", "--below", "3"], "c is kept from seq 3 on; 2 entries went"),
+        (&["epoch", "c"], "c began a new life; its readers start over"),
+        (&["epoch", "--all"], "1 conversations began a new life; their readers start over"),
+        (&["kick", "bob"], "0 connections of bob were ended"),
+    ] {
+        assert_eq!(admin(&server, arguments).printed(), printed);
+    }
+    let generated = admin(&server, &["create"]);
+    assert_eq!(generated.printed().len(), 32, "{generated}");
+    let refused = admin(&server, &["trim", "absent", "--below", "3"]);
+    assert!(refused.complained().ends_with("(NOT_FOUND)"), "{refused}");
+    assert_eq!(admin(&server, &["epoch"]).code, Some(2));
+}
+
+#[test]
+fn a_token_needs_the_scope_for_what_is_done() {
+    let folder = TempDir::new().unwrap();
+    let server = serve(&folder, &["--secret", SECRET]);
+    let token = |scope: &str| {
+        let said = run(&["token", "--user", "op", "--secret", SECRET, "--scope", scope]);
+        said.printed().to_owned()
+    };
+    let (none, operator, backend) = (token(""), token("admin"), token("service"));
+
+    assert!(admin(&server, &["epoch", "--all"]).complained().contains("no token was given"));
+    assert!(admin(&server, &["epoch", "--all", "--token", &none]).complained().contains("scope `admin`"));
+    assert!(admin(&server, &["create", "c", "--token", &operator]).complained().contains("scope `service`"));
+    admin(&server, &["create", "c", "--creator", "alice", "--token", &backend]).printed();
+    admin(&server, &["add", "c", "bob", "--token", &backend]).printed();
+    assert!(admin(&server, &["epoch", "--all", "--token", &operator]).printed().starts_with("1 "));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let said = run(&["admin", "--url", &url, "epoch", "--all"]);
+    assert!(said.complained().contains(&format!("can't reach {url}")), "{said}");
+}

@@ -1,0 +1,61 @@
+//! `gapless check-config`.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::command::{gapless, run, said};
+
+#[test]
+fn a_configuration_is_shown_with_the_place_of_each_value_and_without_secrets() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("gapless.toml");
+    fs::write(&file, "[limits]\nbody_bytes_max = 1000\n").unwrap();
+    let mut command =
+        gapless(&["check-config", "--config", file.to_str().unwrap(), "--listen", "127.0.0.1:1"]);
+    let shown = said(command.env("GAPLESS_AUTH_SECRETS", "a secret that nobody may ever see"));
+    let shown = shown.printed();
+    for (line, place) in [
+        ("listen = [\"127.0.0.1:1\"]", "# --listen"),
+        ("limits.body_bytes_max = 1000", "gapless.toml:2"),
+        ("# auth.secrets has 1, hidden", "# GAPLESS_AUTH_SECRETS"),
+        ("heartbeat.ping_after = \"25s\"", "# default"),
+    ] {
+        let found = shown.lines().find(|found| found.starts_with(line));
+        assert!(found.is_some_and(|found| found.ends_with(place)), "{line}\n{shown}");
+    }
+    assert!(!shown.contains("nobody may ever see"), "{shown}");
+}
+
+#[test]
+fn a_wrong_configuration_is_told_and_fails() {
+    for (arguments, complaint) in [
+        (
+            &["--auth", "open", "--listen", "0.0.0.0:1"][..],
+            "`auth.mode` (--auth) doesn't go with `listen` (--listen)",
+        ),
+        (&[], "`auth.secrets` isn't set"),
+        (&["--secret", "short"], "a secret of 5 bytes is too short"),
+        (&["--auth", "none"], "--auth: `auth.mode` can't be `none`: write one of jwt, open"),
+        (
+            &["--auth", "open", "--set", "log.levl=info"],
+            "--set log.levl: there is no key `log.levl`; did you mean `log.level`?",
+        ),
+        (&["--auth", "open", "--set", "log.level"], "--set log.level: `log.level` can't be ``"),
+        (
+            &["--auth", "open", "--set", "heartbeat.ping_after=25"],
+            "can't be `25`: write a time from 10ms to 1h",
+        ),
+        (&["--auth", "open", "--store", "redis://x"], "`redis` names no store"),
+        (&["--config", "/nowhere.toml"], "/nowhere.toml: can't be read"),
+    ] {
+        for command in ["check-config", "serve"] {
+            let mut all = vec![command];
+            all.extend(arguments);
+            let said = run(&all);
+            assert!(said.complained().contains(complaint), "{complaint}\n{said}");
+        }
+    }
+    let said = said(gapless(&["serve", "--auth", "open"]).env("GAPLESS_LISTN", "127.0.0.1:1"));
+    assert!(said.complained().contains("did you mean GAPLESS_LISTEN?"), "{said}");
+}

@@ -1,0 +1,81 @@
+//! Typing commands and reading what they say.
+
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use gapless_testkit::Gateway;
+use tempfile::TempDir;
+
+pub(crate) const SECRET: &str = "the secret of the servers that these tests start";
+
+/// What a command said.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The command as nobody has configured it: none of our variables is set.
+pub(crate) fn gapless(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gapless"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GAPLESS_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Said {
+    said(&mut gapless(arguments))
+}
+
+pub(crate) fn said(command: &mut Command) -> Said {
+    let output = command.output().unwrap();
+    Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+impl Said {
+    /// What was printed by a command that succeeded.
+    pub(crate) fn printed(&self) -> &str {
+        assert_eq!(self.code, Some(0), "{self}");
+        self.stdout.trim_end()
+    }
+
+    /// What was complained of by a command that failed.
+    pub(crate) fn complained(&self) -> &str {
+        assert_eq!(self.code, Some(1), "{self}");
+        self.stderr.trim_end()
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit code {:?}\n{}\n{}", self.code, self.stdout, self.stderr)
+    }
+}
+
+/// A server on a database in `folder` and a port of its own, with further arguments.
+pub(crate) fn serve(folder: &TempDir, arguments: &[&str]) -> Gateway {
+    let store = store_in(folder.path());
+    let mut command = gapless(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+    command.args(arguments);
+    Gateway::start(command).unwrap()
+}
+
+pub(crate) fn store_in(folder: &Path) -> String {
+    format!("sqlite:{}", folder.join("gapless.db").display())
+}
+
+/// Runs `gapless admin` against a server.
+pub(crate) fn admin(server: &Gateway, arguments: &[&str]) -> Said {
+    let url = server.url();
+    let mut all = vec!["admin", "--url", &url];
+    all.extend(arguments);
+    run(&all)
+}

@@ -1,0 +1,10 @@
+//! The built command, as somebody types it.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on ends")]
+
+mod admin;
+mod check_config;
+mod command;
+mod migrate;
+mod serve;
+mod token;
