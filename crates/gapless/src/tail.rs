@@ -117,12 +117,12 @@ async fn follow(args: &Args, screen: &Screen, events: &mut Events) -> End {
 
 /// What to do about a conversation that isn't served.
 fn mend(args: &Args, conv: &ConvId, code: ErrorCode, message: &str) -> String {
-    let url = args.connection.url();
-    if code == ErrorCode::NotFound {
-        return format!(
-            "{message}\neither {conv} doesn't exist (create it: POST {url}/v1/conversations), or you were never in it (a \
-             member can add you: PUT {url}/v1/conversations/{conv}/members/YOU)"
-        );
+    if code != ErrorCode::NotFound {
+        return format!("{conv} can't be read ({code:?}): {message}");
     }
-    format!("{conv} can't be read ({code:?}): {message}")
+    let url = args.connection.url();
+    format!(
+        "{message}\nif {conv} doesn't exist, create it: gapless admin create {conv} --url {url} --creator YOU\nif it does, \
+         have a member add you: gapless admin add {conv} YOU --url {url}"
+    )
 }

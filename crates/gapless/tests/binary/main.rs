@@ -6,5 +6,7 @@ mod admin;
 mod check_config;
 mod command;
 mod migrate;
+mod send;
 mod serve;
+mod tail;
 mod token;
