@@ -146,8 +146,11 @@ impl Socket {
     /// What it sends meanwhile is read and dropped: closing a connection on which something is unread resets it, and the peer
     /// would never see the reason.
     pub(crate) async fn close(mut self, code: CloseCode) {
-        // That the peer is gone already is all right.
-        let _ = timeout(CLOSE_PATIENCE, self.close_in_peace(code)).await;
+        let closed = timeout(CLOSE_PATIENCE, self.close_in_peace(code)).await;
+        if !matches!(closed, Ok(Ok(()))) {
+            // Otherwise the kernel would keep what the peer doesn't take, for minutes. That it is gone already is all right.
+            let _ = self.stream.get_ref().set_zero_linger();
+        }
     }
 
     /// Lets the peer's own close frame be answered.

@@ -36,6 +36,16 @@ impl Client {
         Ok(Self { socket, rids: 0 })
     }
 
+    /// Connects as a browser does, which can't set headers.
+    pub(crate) async fn connect_as_browser(address: SocketAddr, token: &str) -> Result<Self, Error> {
+        let mut request = format!("ws://{address}/v1/ws").into_client_request()?;
+        let protocols = format!("gapless.v1, bearer.{token}").parse().unwrap();
+        request.headers_mut().insert("sec-websocket-protocol", protocols);
+        let (socket, response) = within(tokio_tungstenite::connect_async(request)).await?;
+        assert_eq!(response.headers()["sec-websocket-protocol"], "gapless.v1");
+        Ok(Self { socket, rids: 0 })
+    }
+
     /// Sends a message and returns its request id, without waiting for the answer.
     pub(crate) async fn begin_send(&mut self, conv: &ConvId, key: &str, body: &str) -> Rid {
         let rid = self.next_rid();
@@ -44,9 +54,22 @@ impl Client {
         rid
     }
 
+    /// The same over a connection that the server may have ended.
+    pub(crate) async fn try_begin_send(&mut self, conv: &ConvId, key: &str) -> Result<Rid, Error> {
+        let rid = self.next_rid();
+        let (conv, body) = (conv.clone(), Body::from_value(&key).unwrap());
+        let message = ClientMessage::Send { rid, conv, key: Key::new(key).unwrap(), body };
+        within(self.socket.send(Message::text(message.encode()))).await?;
+        Ok(rid)
+    }
+
     /// Sends a message that must be taken; what else arrives meanwhile is passed over.
     pub(crate) async fn send(&mut self, conv: &ConvId, key: &str) -> Sent {
-        let rid = self.begin_send(conv, key, key).await;
+        self.send_text(conv, key, key).await
+    }
+
+    pub(crate) async fn send_text(&mut self, conv: &ConvId, key: &str, text: &str) -> Sent {
+        let rid = self.begin_send(conv, key, text).await;
         self.expect_sent(rid).await
     }
 
@@ -116,6 +139,14 @@ impl Client {
         }
     }
 
+    /// The next frame; `None` when the connection has ended.
+    pub(crate) async fn try_next(&mut self) -> Option<ServerMessage> {
+        match within(self.socket.next()).await {
+            Some(Ok(Message::Text(text))) => Some(decode_server_message(&text).unwrap()),
+            _ => None,
+        }
+    }
+
     /// The next frame of which `pick` makes something; what else arrives meanwhile is passed over.
     pub(crate) async fn expect<T>(&mut self, mut pick: impl FnMut(ServerMessage) -> Option<T>) -> T {
         loop {
@@ -141,6 +172,17 @@ impl Client {
             _ => None,
         })
         .await
+    }
+
+    /// The answers to sends that must all be taken, in any order.
+    pub(crate) async fn expect_all_sent(&mut self, mut rids: Vec<Rid>) {
+        while !rids.is_empty() {
+            match self.next().await {
+                ServerMessage::Sent(sent) => rids.retain(|rid| *rid != sent.rid),
+                ServerMessage::Error(error) => panic!("a send was refused: {error:?}"),
+                _ => {}
+            }
+        }
     }
 
     pub(crate) async fn expect_page(&mut self, rid: Rid) -> Page {
@@ -187,19 +229,32 @@ impl Client {
         .await
     }
 
-    /// Whatever the server has sent until it answers a ping that is sent now.
+    /// Whatever was sent to this client until an entry of `marker` is pushed to it.
     ///
-    /// It answers in the order in which it took frames, and pushes take turns with answers: so what was queued for this connection
-    /// before, and fits into one batch, is among it.
-    pub(crate) async fn until_pong(&mut self) -> Vec<ServerMessage> {
-        self.tell(&ClientMessage::Ping).await;
+    /// Pushes come in the order of the commits: what was to be pushed before that entry is among it.
+    pub(crate) async fn until_event_of(&mut self, marker: &ConvId) -> Vec<ServerMessage> {
         let mut frames = Vec::new();
         loop {
             match self.next().await {
-                ServerMessage::Pong => return frames,
+                ServerMessage::Event(event) if event.conv == *marker => return frames,
                 frame => frames.push(frame),
             }
         }
+    }
+
+    /// Waits until whatever was to be told to this client by now was told; it is passed over.
+    ///
+    /// An answer overtakes pushes that wait, but not those that waited when the answer before it was given.
+    pub(crate) async fn settle(&mut self) {
+        for _ in 0..2 {
+            self.tell(&ClientMessage::Ping).await;
+            self.expect(|message| (message == ServerMessage::Pong).then_some(())).await;
+        }
+    }
+
+    /// The WebSocket itself.
+    pub(crate) fn socket(&mut self) -> &mut WebSocketStream<MaybeTlsStream<TcpStream>> {
+        &mut self.socket
     }
 
     /// The code with which the server closes; what it sends before that is passed over.

@@ -7,26 +7,35 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gapless_core::{Append, Appended, Authority, History, Operation};
 use gapless_proto::{Body, ConvId, DeviceId, Key, Seq, Timestamp, UserId};
 use gapless_server::{AuthConfig, Authenticator, Config, RunError, Scopes, Secret, TokenRequest};
-use gapless_store::{Creation, NewsReceiver, Store, StoreUrl};
+use gapless_store::{Creation, News, NewsReceiver, PAGE_ENTRIES_MAX, Store, StoreUrl};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::client::{Client, within};
+use crate::faulty_store::FaultyStore;
 
 /// A running gateway.
 pub(crate) struct TestServer {
     config: Config,
     store: Arc<dyn Store>,
+    running: Running,
+    folder: TempDir,
+    /// Keeps a channel open that nobody sends to.
+    silence: Option<mpsc::Sender<Vec<News>>>,
+}
+
+struct Running {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    running: JoinHandle<Result<(), RunError>>,
-    _folder: TempDir,
+    task: JoinHandle<Result<(), RunError>>,
 }
 
 const SECRET: &str = "the secret of the gateways that these tests start";
 const OTHER_SECRET: &str = "the secret of a gateway that somebody else starts";
+const DATABASE: &str = "gapless.db";
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl TestServer {
@@ -37,8 +46,7 @@ impl TestServer {
     /// Starts one with another configuration than the default.
     pub(crate) async fn start_with(configure: impl FnOnce(&mut Config)) -> Self {
         let folder = TempDir::new().unwrap();
-        let url = StoreUrl::Sqlite(folder.path().join("gapless.db"));
-        let (store, news) = gapless_store::open(&url).await.unwrap();
+        let (store, news) = open(&folder).await;
         Self::start_on(store, news, folder, configure).await
     }
 
@@ -51,32 +59,104 @@ impl TestServer {
     ) -> Self {
         let mut config = Config { auth: signed_with(SECRET), ..Config::default() };
         configure(&mut config);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        let shutdown = async {
-            let _ = stopped.await;
-        };
-        let running =
-            tokio::spawn(gapless_server::run(listener, config.clone(), Arc::clone(&store), news, shutdown));
-        Self { config, store, address, stop: Some(stop), running, _folder: folder }
+        let running = Running::start(&config, &store, news).await;
+        Self { config, store, running, folder, silence: None }
+    }
+
+    /// Starts one on a store that fails on demand.
+    pub(crate) async fn start_faulty() -> (Self, Arc<FaultyStore>) {
+        Self::start_faulty_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_faulty_with(configure: impl FnOnce(&mut Config)) -> (Self, Arc<FaultyStore>) {
+        let folder = TempDir::new().unwrap();
+        let (store, news) = open(&folder).await;
+        let faulty = FaultyStore::new(store);
+        (Self::start_on(Arc::clone(&faulty) as _, news, folder, configure).await, faulty)
+    }
+
+    /// Starts one to which its store, which fails on demand, tells no news.
+    pub(crate) async fn start_deaf_with(configure: impl FnOnce(&mut Config)) -> (Self, Arc<FaultyStore>) {
+        let folder = TempDir::new().unwrap();
+        let (store, _) = open(&folder).await;
+        let faulty = FaultyStore::new(store);
+        let (silence, no_news) = mpsc::channel(1);
+        let mut server = Self::start_on(Arc::clone(&faulty) as _, no_news, folder, configure).await;
+        server.silence = Some(silence);
+        (server, faulty)
+    }
+
+    /// Stops it, and starts another on the same database.
+    pub(crate) async fn restart(&mut self) {
+        self.running.stop().await;
+        self.store.close().await;
+        let (store, news) = open(&self.folder).await;
+        self.store = store;
+        self.running = Running::start(&self.config, &self.store, news).await;
+    }
+
+    /// The database, past the store that is open on it.
+    pub(crate) fn database(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.folder.path().join(DATABASE)).unwrap()
+    }
+
+    /// The keys of a conversation's messages, in the order of the log.
+    pub(crate) async fn messages(&self, conv: &ConvId) -> Vec<String> {
+        let mut keys = Vec::new();
+        let mut after = Seq::ZERO;
+        loop {
+            let slice = self.store.log(conv, after, PAGE_ENTRIES_MAX).await.unwrap().unwrap();
+            let Some(last) = slice.entries.last() else {
+                return keys;
+            };
+            after = last.seq;
+            keys.extend(slice.entries.iter().filter_map(|entry| entry.key.as_ref()).map(Key::to_string));
+        }
     }
 
     /// Asks it to drain and stop.
     pub(crate) fn begin_stop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            stop.send(()).unwrap();
-        }
+        self.running.begin_stop();
     }
 
     /// Waits until it has drained and stopped.
     pub(crate) async fn stopped(mut self) {
-        self.begin_stop();
-        within(self.running).await.unwrap().unwrap();
+        self.running.stop().await;
+        self.store.close().await;
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(self) -> Result<(), RunError> {
+        within(self.running.task).await.unwrap()
+    }
+
+    /// Waits until so many connections to it are open, from its side.
+    pub(crate) async fn until_connections(&self, open: usize) {
+        let port = self.address().port();
+        within(async {
+            while established(port) != open {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+
+    /// Makes an HTTP request without a body. Returns status and body of the answer.
+    pub(crate) async fn http(&self, method: &str, path: &str, token: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address()).await.unwrap();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n",
+            self.address()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        within(stream.read_to_string(&mut answer)).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.running.address
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -85,7 +165,7 @@ impl TestServer {
 
     /// Connects a user's only device and waits for the welcome.
     pub(crate) async fn connect(&self, user: &str) -> Client {
-        self.connect_through(self.address, user).await
+        self.connect_through(self.address(), user).await
     }
 
     /// Connects by way of another address, such as a proxy's.
@@ -101,24 +181,23 @@ impl TestServer {
     }
 
     pub(crate) fn token_for(&self, user: &str, device: &str, ttl: Duration) -> String {
-        mint(self.config.auth.clone(), user, device, ttl, Scopes::default())
+        Minting { device, ttl, ..Minting::of(user) }.token()
     }
 
-    /// A token that another server would take.
-    pub(crate) fn foreign_token(user: &str) -> String {
-        mint(signed_with(OTHER_SECRET), user, "phone", HOUR, Scopes::default())
-    }
-
-    /// A token whose time is over.
+    /// A token that has held once.
     pub(crate) fn expired_token(&self, user: &str) -> String {
-        let an_hour_ago = Timestamp::new(wall_clock().get() - 3_600_000).unwrap();
-        let minute = Duration::from_secs(60);
-        mint_at(an_hour_ago, self.config.auth.clone(), user, "phone", minute, Scopes::default())
+        let long_ago = Timestamp::new(wall_clock().get() - 7_200_000).unwrap();
+        Minting { minted_at: long_ago, ..Minting::of(user) }.token()
     }
 
     /// A token that allows more than an ordinary one.
     pub(crate) fn scoped_token(&self, user: &str, scopes: Scopes) -> String {
-        mint(self.config.auth.clone(), user, "backend", HOUR, scopes)
+        Minting { scopes, ..Minting::of(user) }.token()
+    }
+
+    /// A token that another server would take.
+    pub(crate) fn foreign_token(user: &str) -> String {
+        Minting { secret: OTHER_SECRET, ..Minting::of(user) }.token()
     }
 
     /// Makes a conversation; the first member creates it.
@@ -144,7 +223,11 @@ impl TestServer {
 
     /// Appends a message past all connections, as a backend would.
     pub(crate) async fn say(&self, conv: &ConvId, sender: &str, text: &str) -> Seq {
-        let key = Key::new(text).unwrap();
+        self.say_text(conv, sender, text, text).await
+    }
+
+    pub(crate) async fn say_text(&self, conv: &ConvId, sender: &str, key: &str, text: &str) -> Seq {
+        let key = Key::new(key).unwrap();
         let body = Body::from_value(&text).unwrap();
         self.append(conv, Operation::Message { sender: user(sender), key, body }).await
     }
@@ -156,29 +239,70 @@ impl TestServer {
     }
 }
 
+impl Running {
+    async fn start(config: &Config, store: &Arc<dyn Store>, news: NewsReceiver) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async {
+            let _ = stopped.await;
+        };
+        let task =
+            tokio::spawn(gapless_server::run(listener, config.clone(), Arc::clone(store), news, shutdown));
+        Self { address, stop: Some(stop), task }
+    }
+
+    fn begin_stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            stop.send(()).unwrap();
+        }
+    }
+
+    async fn stop(&mut self) {
+        self.begin_stop();
+        within(&mut self.task).await.unwrap().unwrap();
+    }
+}
+
+async fn open(folder: &TempDir) -> (Arc<dyn Store>, NewsReceiver) {
+    gapless_store::open(&StoreUrl::Sqlite(folder.path().join(DATABASE))).await.unwrap()
+}
+
 fn signed_with(secret: &str) -> AuthConfig {
     AuthConfig::Jwt([Secret::new(secret).unwrap()].into_iter().collect())
 }
 
-fn mint(auth: AuthConfig, user: &str, device: &str, ttl: Duration, scopes: Scopes) -> String {
-    mint_at(wall_clock(), auth, user, device, ttl, scopes)
-}
-
-fn mint_at(
-    now: Timestamp,
-    auth: AuthConfig,
-    user: &str,
-    device: &str,
+/// What a token is made of.
+struct Minting<'a> {
+    secret: &'a str,
+    user: &'a str,
+    device: &'a str,
+    minted_at: Timestamp,
     ttl: Duration,
     scopes: Scopes,
-) -> String {
-    let request = TokenRequest {
-        user: UserId::new(user).unwrap(),
-        device: Some(DeviceId::new(device).unwrap()),
-        scopes,
-        ttl,
-    };
-    Authenticator::new(auth).mint(&request, now).unwrap().token
+}
+
+impl<'a> Minting<'a> {
+    fn of(user: &'a str) -> Self {
+        Self {
+            secret: SECRET,
+            user,
+            device: "phone",
+            minted_at: wall_clock(),
+            ttl: HOUR,
+            scopes: Scopes::default(),
+        }
+    }
+
+    fn token(&self) -> String {
+        let request = TokenRequest {
+            user: user(self.user),
+            device: Some(DeviceId::new(self.device).unwrap()),
+            scopes: self.scopes,
+            ttl: self.ttl,
+        };
+        Authenticator::new(signed_with(self.secret)).mint(&request, self.minted_at).unwrap().token
+    }
 }
 
 fn wall_clock() -> Timestamp {
@@ -196,4 +320,17 @@ pub(crate) fn user(name: &str) -> UserId {
 
 pub(crate) fn seq(number: u64) -> Seq {
     Seq::new(number).unwrap()
+}
+
+/// `PREFIX0`, `PREFIX1` and so on.
+pub(crate) fn keys(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number}")).collect()
+}
+
+/// How many connections to a local port the kernel knows that neither side has closed.
+fn established(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let local = format!(":{port:04X}");
+    let lines = table.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    lines.filter(|columns| columns[1].ends_with(&local) && columns[3] == "01").count()
 }
