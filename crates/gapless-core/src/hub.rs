@@ -148,6 +148,16 @@ struct Session {
     look_ups: u32,
     /// What its user left meanwhile, and with which entry: the store may have answered before that.
     left_meanwhile: BTreeMap<ConvId, Position>,
+    /// What its user has left and read to that end.
+    read_out: BTreeMap<ConvId, Position>,
+}
+
+impl Session {
+    /// Whether it was read to its end what a standing lets its user see.
+    fn has_read_out(&self, standing: &Standing) -> bool {
+        let end = standing.latest.to.map(|to| Position { epoch: standing.position.epoch, seq: to });
+        end.is_some_and(|end| self.read_out.get(&standing.conv).is_some_and(|read| *read >= end))
+    }
 }
 
 impl<S: Clone + Ord, F: Clone> Hub<S, F> {
@@ -165,16 +175,33 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
     /// Registers a session, before its user's standings are read from the store.
     pub fn handle_connected(&mut self, session: S, user: UserId) {
         self.users.entry(user.clone()).or_default().insert(session.clone());
-        let entered = Session { user, feeds: BTreeSet::new(), look_ups: 1, left_meanwhile: BTreeMap::new() };
+        let entered = Session {
+            user,
+            feeds: BTreeSet::new(),
+            look_ups: 1,
+            left_meanwhile: BTreeMap::new(),
+            read_out: BTreeMap::new(),
+        };
         self.sessions.insert(session, entered);
     }
 
-    /// Enters a session as a reader of a conversation. Does nothing when it is one already, or gone.
+    /// Registers that a session's standings are about to be read anew; hand them in as after [`Self::handle_connected`], and call
+    /// [`Self::handle_loaded`] also if reading them fails. Returns whether the session is still there.
+    ///
+    /// News that is lost is noticed at the feeds that are read here. A join to another one, and a rewind that makes somebody a
+    /// member again, are noticed only by this, so each session is due for it now and then (G7).
+    pub fn handle_reloading(&mut self, session: &S) -> bool {
+        let entered = self.sessions.get_mut(session);
+        entered.map(|entered| entered.look_ups += 1).is_some()
+    }
+
+    /// Enters a session as a reader of a conversation. Does nothing when it is one already, has read all that it may, or
+    /// is gone.
     pub fn handle_standing(&mut self, session: &S, standing: Standing, now: Instant) {
         let Some(entered) = self.sessions.get(session) else {
             return;
         };
-        if entered.feeds.contains(&standing.conv) {
+        if entered.feeds.contains(&standing.conv) || entered.has_read_out(&standing) {
             return;
         }
         let mut visible = standing.latest;
@@ -272,10 +299,11 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
             }
             return;
         }
-        if audience.ack(session, cursor, now) {
+        if let Some(end) = audience.ack(session, cursor, now) {
             self.leave_audience(session, conv);
             if let Some(entered) = self.sessions.get_mut(session) {
                 entered.feeds.remove(conv);
+                entered.read_out.insert(conv.clone(), Position { epoch: known.epoch, seq: end });
             }
         }
     }

@@ -151,12 +151,10 @@ impl<S: Clone + Ord> Audience<S> {
         Some(Position { epoch: self.position.epoch, seq: reader.visible_head(self.position.seq) })
     }
 
-    /// Moves a session's cursor. Returns whether it holds all that it may ever see, so that it need not stay.
-    pub(super) fn ack(&mut self, session: &S, cursor: Seq, now: Instant) -> bool {
+    /// Moves a session's cursor. Once it holds all that it may ever see, so that it need not stay, returns where that ends.
+    pub(super) fn ack(&mut self, session: &S, cursor: Seq, now: Instant) -> Option<Seq> {
         let head = self.position.seq;
-        let Some(reader) = self.readers.get_mut(session) else {
-            return false;
-        };
+        let reader = self.readers.get_mut(session)?;
         if cursor > reader.acked {
             reader.acked = cursor;
             reader.lagging_since = Some(now);
@@ -164,7 +162,7 @@ impl<S: Clone + Ord> Audience<S> {
         if reader.acked >= reader.visible_head(head) {
             reader.lagging_since = None;
         }
-        reader.visible.to.is_some_and(|to| reader.acked >= to)
+        reader.visible.to.filter(|to| reader.acked >= *to)
     }
 
     /// Who has lagged for too long, with what they may see; each is due again after twice the time, up to `interval_max`.

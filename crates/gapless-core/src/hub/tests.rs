@@ -66,6 +66,13 @@ fn hub_with_bob(head: u64, now: Instant) -> TestHub {
     hub
 }
 
+/// Reads Bob's standings anew and finds this one.
+fn reload(hub: &mut TestHub, found: Standing, now: Instant) {
+    assert!(hub.handle_reloading(&"bob-phone"));
+    hub.handle_standing(&"bob-phone", found, now);
+    hub.handle_loaded(&"bob-phone");
+}
+
 fn commands(hub: &mut TestHub) -> Vec<Command> {
     std::iter::from_fn(|| hub.poll_command()).collect()
 }
@@ -290,6 +297,77 @@ fn a_lost_leave_entry_is_hinted_until_it_is_acknowledged() {
     hub.handle_sweep(start + Duration::from_secs(90));
     assert_eq!(commands(&mut hub), []);
     assert_eq!(hub.feeds_after(None, 10), []);
+}
+
+#[test]
+fn a_join_whose_news_was_lost_is_found_by_reloading() {
+    let now = Instant::now();
+    let mut hub = TestHub::new(HubConfig::default());
+    hub.handle_connected("bob-phone", user("bob"));
+    hub.handle_loaded(&"bob-phone");
+    hub.handle_news(news(vec![message(3)]), now);
+    assert_eq!(commands(&mut hub), []);
+
+    reload(&mut hub, standing(3, 2, None), now);
+    hub.handle_news(news(vec![message(4)]), now);
+    assert_eq!(commands(&mut hub), [push("bob-phone", 4)]);
+    hub.handle_sweep(now + Duration::from_secs(3));
+    assert_eq!(commands(&mut hub), [hint("bob-phone", 1, 4)]);
+}
+
+#[test]
+fn who_has_read_all_is_left_alone_by_reloading() {
+    let now = Instant::now();
+    let mut hub = hub_with_bob(1, now);
+    hub.handle_ack(&"bob-phone", &conv(), seq(1), None, now);
+    reload(&mut hub, standing(1, 1, None), now);
+    hub.handle_news(news(vec![leave(2, "bob")]), now);
+    hub.handle_ack(&"bob-phone", &conv(), seq(2), None, now);
+    commands(&mut hub);
+
+    reload(&mut hub, standing(9, 1, Some(2)), now);
+    hub.handle_sweep(now + Duration::from_secs(90));
+    assert_eq!(commands(&mut hub), []);
+    assert_eq!(hub.feeds_after(None, 10), []);
+}
+
+// Behaviour 8
+#[test]
+fn who_is_a_member_again_after_a_restore_is_found_by_reloading() {
+    let now = Instant::now();
+    let mut hub = hub_with_bob(1, now);
+    hub.handle_news(news(vec![leave(2, "bob")]), now);
+    hub.handle_ack(&"bob-phone", &conv(), seq(2), None, now);
+    commands(&mut hub);
+
+    reload(&mut hub, Standing { position: at(2, 1), ..standing(1, 1, None) }, now);
+    hub.handle_sweep(now + Duration::from_secs(3));
+    assert_eq!(commands(&mut hub), [hint("bob-phone", 2, 1)]);
+}
+
+// Behaviour 14
+#[test]
+fn a_leave_during_a_reload_is_not_missed() {
+    let now = Instant::now();
+    let mut hub = hub_with_bob(1, now);
+    hub.handle_connected("carol-phone", user("carol"));
+    hub.handle_loaded(&"carol-phone");
+
+    assert!(hub.handle_reloading(&"carol-phone"));
+    hub.handle_news(news(vec![join(2, "carol"), leave(3, "carol")]), now);
+    hub.handle_ack(&"carol-phone", &conv(), seq(3), None, now);
+    hub.handle_standing(&"carol-phone", standing(2, 2, None), now);
+    hub.handle_loaded(&"carol-phone");
+    commands(&mut hub);
+    hub.handle_news(news(vec![message(4)]), now);
+    assert_eq!(commands(&mut hub), [push("bob-phone", 4)]);
+}
+
+#[test]
+fn a_session_that_is_gone_is_not_reloaded() {
+    let mut hub = hub_with_bob(1, Instant::now());
+    hub.handle_disconnected(&"bob-phone");
+    assert!(!hub.handle_reloading(&"bob-phone"));
 }
 
 #[test]
