@@ -213,13 +213,12 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
             .feeds
             .entry(standing.conv.clone())
             .or_insert_with(|| Audience::new(standing.position, standing.members));
-        let known = audience.position();
-        if standing.position.epoch < known.epoch {
-            self.commands.push_back(HubCommand::LookUp { session: session.clone(), conv: standing.conv });
-            return;
-        }
-        if known.epoch < standing.position.epoch {
+        if audience.position().epoch < standing.position.epoch {
             self.rewind(&standing.conv, standing.position, standing.members);
+        } else if !audience.has_heard_all_after(standing.position) {
+            // The user may have left since, unheard.
+            self.look_up(session.clone(), standing.conv);
+            return;
         }
         self.enter(session, &standing.conv, visible, now);
     }

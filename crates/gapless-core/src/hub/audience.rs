@@ -12,6 +12,8 @@ use crate::Interval;
 pub(super) struct Audience<S> {
     /// Everything up to here was told to those who may see it.
     position: Position,
+    /// Where it began: what comes before was told to nobody here, neither entries nor joins and leaves.
+    began: Seq,
     members: u64,
     readers: BTreeMap<S, Reader>,
     /// Whether the log is being read to close a gap.
@@ -52,11 +54,16 @@ impl Reader {
 
 impl<S: Clone + Ord> Audience<S> {
     pub(super) fn new(position: Position, members: u64) -> Self {
-        Self { position, members, readers: BTreeMap::new(), fetching: false }
+        Self { position, began: position.seq, members, readers: BTreeMap::new(), fetching: false }
     }
 
     pub(super) fn position(&self) -> Position {
         self.position
+    }
+
+    /// Whether it has heard of every join and leave after a position.
+    pub(super) fn has_heard_all_after(&self, position: Position) -> bool {
+        position.epoch == self.position.epoch && position.seq >= self.began
     }
 
     pub(super) fn members(&self) -> u64 {
@@ -104,6 +111,7 @@ impl<S: Clone + Ord> Audience<S> {
     /// Empties the audience and goes on from `position`. Returns who was in it.
     pub(super) fn restart(&mut self, position: Position, members: u64) -> Vec<S> {
         self.position = position;
+        self.began = position.seq;
         self.members = members;
         self.fetching = false;
         std::mem::take(&mut self.readers).into_keys().collect()
@@ -176,7 +184,8 @@ impl<S: Clone + Ord> Audience<S> {
         let mut due = Vec::new();
         for (session, reader) in &mut self.readers {
             let visible_head = reader.visible_head(head);
-            if reader.acked >= visible_head {
+            // Their join may be ahead of what is known here.
+            if reader.acked >= visible_head || visible_head < reader.visible.from {
                 reader.lagging_since = None;
                 reader.hint_after = lag_max;
                 continue;

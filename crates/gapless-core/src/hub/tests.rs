@@ -148,7 +148,7 @@ fn what_the_log_lacks_is_trimmed_so_that_standings_are_looked_up_instead_of_read
 
         hub.handle_log(FeedNews { position: at(1, 4), ..news(log) }, now);
 
-        assert_eq!(commands(&mut hub), [look_up.clone()]);
+        assert_eq!(commands(&mut hub), std::slice::from_ref(&look_up));
     }
 }
 
@@ -224,6 +224,52 @@ fn an_older_look_up_does_not_undo_a_join_that_was_told() {
     hub.handle_standing(&"bob-phone", standing(4, 1, Some(3)), now);
     hub.handle_news(news(vec![message(6)]), now);
     assert_eq!(commands(&mut hub), [push("bob-phone", 5), push("bob-phone", 6)]);
+}
+
+// Behaviour 14
+#[test]
+fn a_leave_that_was_heard_by_nobody_here_is_not_missed() {
+    let now = Instant::now();
+    let mut hub = TestHub::new(HubConfig::default());
+    hub.handle_connected("bob-phone", user("bob"));
+    // Bob's standing is read here, then he leaves with 5; the news is lost, and Carol's standing is read after that.
+    hub.handle_connected("carol-phone", user("carol"));
+    hub.handle_standing(&"carol-phone", standing(5, 1, None), now);
+    hub.handle_standing(&"bob-phone", standing(4, 1, None), now);
+    hub.handle_loaded(&"bob-phone");
+    assert_eq!(commands(&mut hub), [HubCommand::LookUp { session: "bob-phone", conv: conv() }]);
+
+    hub.handle_looked_up(&"bob-phone", &conv(), Some(standing(5, 1, Some(5))), now);
+    hub.handle_news(news(vec![message(6)]), now);
+    assert_eq!(commands(&mut hub), [push("carol-phone", 6)]);
+}
+
+// Behaviour 14
+#[test]
+fn a_leave_while_an_outdated_standing_is_looked_up_again_is_not_missed() {
+    let now = Instant::now();
+    let mut hub = hub_with_bob(1, now);
+    hub.handle_news(FeedNews { position: at(2, 5), ..news(vec![]) }, now);
+    hub.handle_looked_up(&"bob-phone", &conv(), Some(standing(1, 1, None)), now);
+    let look_up = HubCommand::LookUp { session: "bob-phone", conv: conv() };
+    assert_eq!(commands(&mut hub), [look_up.clone(), look_up]);
+
+    hub.handle_news(FeedNews { position: at(2, 6), ..news(vec![leave(6, "bob")]) }, now);
+    let before_the_leave = Standing { position: at(2, 5), ..standing(5, 1, None) };
+    hub.handle_looked_up(&"bob-phone", &conv(), Some(before_the_leave), now);
+    hub.handle_news(FeedNews { position: at(2, 7), ..news(vec![message(7)]) }, now);
+    assert_eq!(commands(&mut hub), []);
+}
+
+#[test]
+fn who_joined_ahead_of_the_news_is_not_hinted_what_was_before() {
+    let now = Instant::now();
+    let mut hub = hub_with_bob(2, now);
+    hub.handle_ack(&"bob-phone", &conv(), seq(2), None, now);
+    hub.handle_connected("carol-phone", user("carol"));
+    hub.handle_standing(&"carol-phone", standing(5, 5, None), now);
+    hub.handle_sweep(now + Duration::from_secs(9));
+    assert_eq!(commands(&mut hub), []);
 }
 
 #[test]

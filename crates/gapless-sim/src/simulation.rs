@@ -1,0 +1,54 @@
+//! One seed, from its beginning to its end.
+
+use std::collections::BTreeSet;
+
+use crate::world::World;
+use crate::{Coverage, Fault, Mischief, Violation};
+
+/// What goes wrong in a world.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Climate {
+    /// Whatever the seed draws.
+    #[default]
+    Stormy,
+    /// Nothing but lost pushes. Every entry must then be with everyone within ten seconds.
+    LossyPushes,
+}
+
+/// What is different from an honest world.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What is built wrong.
+    pub fault: Option<Fault>,
+    /// What goes wrong.
+    pub climate: Climate,
+    /// Whether each step is put into words.
+    pub is_traced: bool,
+    /// How much mischief there is at most.
+    pub mischief_max: Option<u32>,
+    /// Which mischief there is not.
+    pub without: BTreeSet<Mischief>,
+    /// Whether users come back to conversations with whole history, which is known to leave a hole: what was said while they were
+    /// away becomes visible behind cursors that have passed it.
+    pub returns_to_whole_history: bool,
+}
+
+/// How a world went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was broken, if anything.
+    pub violation: Option<Violation>,
+    /// What has happened in it.
+    pub coverage: Coverage,
+    /// How many events it had.
+    pub steps: u64,
+    /// How much mischief it had.
+    pub mischief: u32,
+    /// Its steps in words, if they were asked for.
+    pub trace: Vec<String>,
+}
+
+/// Runs the world of one seed.
+pub fn simulate(seed: u64, options: Options) -> Outcome {
+    World::new(seed, options).run()
+}

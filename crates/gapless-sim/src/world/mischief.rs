@@ -1,0 +1,373 @@
+//! What users, operators and misfortune do to a world.
+
+use std::fmt;
+
+use gapless_core::{Authority, History, Operation};
+use gapless_proto::{ConvId, Seq, UserId};
+
+use super::{Event, World};
+use crate::dice::{Dice, Spread};
+use crate::names::{DeviceNo, GatewayNo, LinkNo};
+use crate::store_model::Waiting;
+use crate::words::Words;
+use crate::{Climate, Landmark, Options};
+
+/// Something that is done to a world from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mischief {
+    /// Somebody types one to four messages.
+    Type,
+    /// Everybody types at once.
+    TypeTogether,
+    /// Somebody types a message with a key that they have used before.
+    ReuseKey,
+    /// A connection breaks; each end may learn of it, or not.
+    BreakLink,
+    /// A device reads nothing for a while.
+    StallReader,
+    /// A device sleeps for a while.
+    Sleep,
+    /// A device's process is killed and started again.
+    CrashDevice,
+    /// A gateway's process is killed and started again.
+    CrashGateway,
+    /// A gateway is stopped in good order and started again.
+    DrainGateway,
+    /// The store can't be reached for a while.
+    StoreOutage,
+    /// Somebody joins a conversation, or comes back.
+    Join,
+    /// Somebody leaves a conversation, or is removed.
+    Leave,
+    /// A log loses its beginning.
+    Trim,
+    /// An operator takes a backup.
+    Backup,
+    /// An operator restores the last backup and raises every epoch.
+    Restore,
+    /// An operator raises an epoch for no reason.
+    RaiseEpoch,
+    /// A newer server writes an entry of a kind that this version doesn't know.
+    UnknownKind,
+}
+
+impl Mischief {
+    /// All there are.
+    pub const ALL: [Self; 17] = [
+        Self::Type,
+        Self::TypeTogether,
+        Self::ReuseKey,
+        Self::BreakLink,
+        Self::StallReader,
+        Self::Sleep,
+        Self::CrashDevice,
+        Self::CrashGateway,
+        Self::DrainGateway,
+        Self::StoreOutage,
+        Self::Join,
+        Self::Leave,
+        Self::Trim,
+        Self::Backup,
+        Self::Restore,
+        Self::RaiseEpoch,
+        Self::UnknownKind,
+    ];
+
+    /// How often it is drawn, compared with others.
+    const fn weight(self) -> usize {
+        match self {
+            Self::Type => 40,
+            Self::TypeTogether | Self::BreakLink | Self::StallReader | Self::CrashDevice => 8,
+            Self::Join => 20,
+            Self::Leave => 12,
+            Self::Sleep | Self::CrashGateway => 4,
+            Self::DrainGateway | Self::StoreOutage | Self::Trim | Self::Backup => 3,
+            Self::Restore | Self::ReuseKey => 2,
+            Self::RaiseEpoch | Self::UnknownKind => 1,
+        }
+    }
+}
+
+impl fmt::Display for Mischief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl std::str::FromStr for Mischief {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|mischief| mischief.to_string() == name)
+            .ok_or_else(|| format!("there is no mischief {name}; there are {:?}", Self::ALL))
+    }
+}
+
+/// Which mischief a world gets, and how much.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Each as often as its weight.
+    lots: Vec<Mischief>,
+    pause: Spread,
+    left: u32,
+    done: u32,
+}
+
+impl Plan {
+    /// Each kind is left out of about a third of the worlds, and frequent in another third: a storm of one kind hides what
+    /// another would show.
+    pub(super) fn new(dice: &mut Dice, options: &Options) -> Self {
+        let mut lots = Vec::new();
+        for mischief in Mischief::ALL {
+            let times = match mischief {
+                Mischief::Type => 1,
+                Mischief::TypeTogether
+                | Mischief::ReuseKey
+                | Mischief::BreakLink
+                | Mischief::StallReader
+                | Mischief::Sleep
+                | Mischief::CrashDevice
+                | Mischief::CrashGateway
+                | Mischief::DrainGateway
+                | Mischief::StoreOutage
+                | Mischief::Join
+                | Mischief::Leave
+                | Mischief::Trim
+                | Mischief::Backup
+                | Mischief::Restore
+                | Mischief::RaiseEpoch
+                | Mischief::UnknownKind => dice.pick(&[0, 1, 4]).expect("there are some"),
+            };
+            let is_possible = options.climate == Climate::Stormy || mischief == Mischief::Type;
+            if is_possible && !options.without.contains(&mischief) {
+                lots.extend(std::iter::repeat_n(mischief, mischief.weight() * times));
+            }
+        }
+        let pause = match dice.below(3) {
+            0 => Spread::millis(1, 200),
+            1 => Spread::millis(50, 1_500),
+            _ => Spread::millis(200, 6_000),
+        };
+        let left = u32::try_from(20 + dice.below(60)).expect("it is small");
+        Self { lots, pause, left: left.min(options.mischief_max.unwrap_or(u32::MAX)), done: 0 }
+    }
+
+    pub(super) fn done(&self) -> u32 {
+        self.done
+    }
+
+    fn draw(&mut self, dice: &mut Dice) -> Option<Mischief> {
+        self.left = self.left.checked_sub(1)?;
+        self.done += 1;
+        dice.pick(&self.lots)
+    }
+}
+
+impl World {
+    pub(super) fn do_mischief(&mut self) {
+        let Some(mischief) = self.mischief.draw(&mut self.dice.mischief) else {
+            return self.calm_down();
+        };
+        let pause = self.dice.mischief.duration(self.mischief.pause);
+        self.plan_in(pause, Event::Mischief);
+        self.note(|| format!("--- {mischief}"));
+        match mischief {
+            Mischief::Type => self.type_some(),
+            Mischief::TypeTogether => self.type_together(),
+            Mischief::ReuseKey => self.reuse_key(),
+            Mischief::BreakLink => self.break_some_link(),
+            Mischief::StallReader => self.stall_reader(),
+            Mischief::Sleep => self.sleep(),
+            Mischief::CrashDevice => self.crash_some_device(),
+            Mischief::CrashGateway => self.crash_some_gateway(),
+            Mischief::DrainGateway => self.drain_some_gateway(),
+            Mischief::StoreOutage => self.lose_store(),
+            Mischief::Join => self.join(),
+            Mischief::Leave => self.leave(),
+            Mischief::Trim => self.trim(),
+            Mischief::Backup => self.take_backup(),
+            Mischief::Restore => self.restore(),
+            Mischief::RaiseEpoch => self.raise_epoch(),
+            Mischief::UnknownKind => self.write_unknown_kind(),
+        }
+    }
+
+    fn type_some(&mut self) {
+        let Some(device) = self.any_device() else {
+            return;
+        };
+        for _ in 0..=self.dice.mischief.below(4) {
+            self.type_message(device, false);
+        }
+    }
+
+    fn reuse_key(&mut self) {
+        if let Some(device) = self.any_device() {
+            self.type_message(device, true);
+        }
+    }
+
+    fn type_together(&mut self) {
+        for device in self.devices.keys().copied().collect::<Vec<_>>() {
+            self.type_message(device, false);
+        }
+    }
+
+    fn break_some_link(&mut self) {
+        if let Some(link) = self.any_link() {
+            let device_learns = self.dice.mischief.below(3) > 0;
+            self.break_link(link, device_learns, self.clock.now());
+        }
+    }
+
+    fn stall_reader(&mut self) {
+        let how_long = self.dice.mischief.duration(Spread::millis(500, 40_000));
+        if let Some(link) = self.any_link() {
+            self.network.stall(link, self.clock.now() + how_long);
+            self.note(|| format!("{link} brings nothing for {how_long:?}"));
+        }
+    }
+
+    fn sleep(&mut self) {
+        let how_long = self.dice.mischief.duration(Spread::millis(500, 90_000));
+        let wake = self.clock.now() + how_long;
+        let Some(device) = self.any_device() else {
+            return;
+        };
+        let node = self.devices.get_mut(&device).expect("it was added");
+        if node.device.is_running() && node.asleep_until.is_none() {
+            node.asleep_until = Some(wake);
+            self.agenda.plan(wake, Event::DeviceWakes { device });
+            self.coverage.note(Landmark::DeviceSlept);
+            self.note(|| format!("{device} sleeps for {how_long:?}"));
+        }
+    }
+
+    fn crash_some_device(&mut self) {
+        let back_after = self.dice.mischief.duration(Spread::millis(0, 10_000));
+        if let Some(device) = self.any_device() {
+            self.crash_device(device, back_after);
+        }
+    }
+
+    fn crash_some_gateway(&mut self) {
+        let gateway = self.any_gateway();
+        self.crash_gateway(gateway);
+    }
+
+    fn drain_some_gateway(&mut self) {
+        let gateway = self.any_gateway();
+        self.drain_gateway(gateway)
+    }
+
+    fn lose_store(&mut self) {
+        let back_after = self.dice.mischief.duration(Spread::millis(100, 10_000));
+        if !self.store_is_down {
+            self.store_goes_down(back_after);
+        }
+    }
+
+    fn join(&mut self) {
+        let (conv, user) = self.any_membership();
+        if self.checks.reference.is_member(&user, &conv) {
+            return;
+        }
+        let is_known = self.checks.reference.knows(&user, &conv);
+        let shows_the_absence = self.checks.reference.history(&conv) == Some(History::All);
+        if is_known && shows_the_absence && !self.options.returns_to_whole_history {
+            return;
+        }
+        self.coverage.note(if is_known { Landmark::Rejoin } else { Landmark::Join });
+        // By themselves it works only if they left by themselves; a backend may add anyone.
+        let authority = if self.dice.mischief.coin() { Authority::Member } else { Authority::Service };
+        let operation = Operation::Join { user: user.clone(), by: user };
+        self.change_membership(conv, authority, operation);
+    }
+
+    fn leave(&mut self) {
+        let (conv, user) = self.any_membership();
+        if !self.checks.reference.is_member(&user, &conv) {
+            return;
+        }
+        self.coverage.note(Landmark::Leave);
+        let by =
+            if self.dice.mischief.coin() { user.clone() } else { UserId::new("root").expect("it is an id") };
+        let operation = Operation::Leave { user, by };
+        self.change_membership(conv, Authority::Service, operation);
+    }
+
+    fn change_membership(&mut self, conv: ConvId, authority: Authority, operation: Operation) {
+        let gateway = self.any_gateway();
+        self.note(|| format!("{operation:?} in {conv} over {gateway}"));
+        if self.life_of(gateway).is_some() {
+            self.append(gateway, Waiting::of_backend(conv, authority, operation));
+        }
+    }
+
+    fn trim(&mut self) {
+        let conv = self.dice.mischief.pick(&self.convs).expect("there is a conversation");
+        let Some(head) = self.store.position(&conv) else {
+            return;
+        };
+        let kept = if self.dice.mischief.below(4) == 0 { 0 } else { self.dice.mischief.below(20) as u64 };
+        let below = Seq::new((head.seq.get() + 1).saturating_sub(kept)).expect("it is small");
+        if let Some(oldest) = self.store.trim(&conv, below) {
+            self.coverage.note(Landmark::Trim);
+            self.note(|| format!("{conv} is trimmed to {oldest} of {head}"));
+            self.checks.reference.trimmed(&conv, oldest.epoch, oldest.seq);
+        }
+    }
+
+    fn raise_epoch(&mut self) {
+        let conv = self.dice.mischief.pick(&self.convs).expect("there is a conversation");
+        if let Some(position) = self.store.raise_epoch(&conv, self.clock.timestamp()) {
+            self.coverage.note(Landmark::EpochRaised);
+            self.note(|| format!("{conv} is at {position} now"));
+            let present = self.checks.reference.remember();
+            self.checks.reference.rewound(&conv, position.epoch, &present);
+        }
+    }
+
+    fn write_unknown_kind(&mut self) {
+        let conv = self.dice.mischief.pick(&self.convs).expect("there is a conversation");
+        let Some((epoch, entry)) = self.store.append_unknown(&conv, self.clock.timestamp()) else {
+            return;
+        };
+        self.coverage.note(Landmark::UnknownKind);
+        self.note(|| format!("{conv}: {}", Words(&entry)));
+        let checked = self.checks.committed(&conv, epoch, &[entry]);
+        self.uphold(checked);
+    }
+
+    fn any_device(&mut self) -> Option<DeviceNo> {
+        let devices: Vec<_> = self.devices.keys().copied().collect();
+        self.dice.mischief.pick(&devices)
+    }
+
+    fn any_gateway(&mut self) -> GatewayNo {
+        let gateways: Vec<_> = self.gateways.keys().copied().collect();
+        self.dice.mischief.pick(&gateways).expect("there is a gateway")
+    }
+
+    fn any_link(&mut self) -> Option<LinkNo> {
+        let links: Vec<_> = self.network.standing().map(|(link, _)| link).collect();
+        self.dice.mischief.pick(&links)
+    }
+
+    /// Mostly one that the user of the device is in.
+    pub(super) fn conversation_to_type_in(&mut self, device: DeviceNo) -> Option<ConvId> {
+        let user = self.devices.get(&device)?.device.user.clone();
+        let reference = &self.checks.reference;
+        let own: Vec<_> =
+            self.convs.iter().filter(|conv| reference.is_member(&user, conv)).cloned().collect();
+        let options = if self.dice.mischief.below(20) > 0 { &own } else { &self.convs };
+        self.dice.mischief.pick(options)
+    }
+
+    fn any_membership(&mut self) -> (ConvId, UserId) {
+        let dice = &mut self.dice.mischief;
+        let conv = dice.pick(&self.convs).expect("there is a conversation");
+        (conv, dice.pick(&self.users).expect("there is a user"))
+    }
+}
