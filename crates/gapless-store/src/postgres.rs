@@ -11,6 +11,8 @@ mod columns;
 mod commit;
 mod connection;
 mod creation;
+#[cfg(test)]
+mod explained;
 mod fault;
 mod lane;
 mod link;
@@ -199,3 +201,6 @@ impl Store for PostgresStore {
         self.readers.close();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,18 +21,19 @@ pub(super) const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// - A transaction that this gateway can't finish, since it was stopped or its network died, gives its locks back
 ///   before another gateway that waits for them gives up: 3 s against 5 s.
-/// - Every statement here goes by an index, at any size of any table. The planner must not choose otherwise when a table
-///   is still small or its statistics are old, for the plan is kept as long as the connection. With one plan for all
-///   parameters no statement is planned twice.
+/// - Every statement here goes by an index, in its order, at any size of any table. The planner must not choose otherwise
+///   when a table is still small or its statistics are old, for the plan is kept as long as the connection. With one
+///   plan for all parameters no statement is planned twice.
 /// - An acknowledged commit is on disk, even where the server's setting says otherwise.
 const SESSION: &str = "
-    SET statement_timeout = '10s';
+    SET statement_timeout = '8s';
     SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '3s';
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off;
     SET enable_hashjoin = off;
     SET enable_mergejoin = off;
+    SET enable_sort = off;
     SET jit = off;
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
 ";
@@ -63,12 +64,14 @@ impl Connector {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_PATIENCE);
         }
-        config
-            .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .tcp_user_timeout(Duration::from_secs(15))
-            .keepalives_idle(Duration::from_secs(10))
-            .keepalives_interval(Duration::from_secs(5))
-            .keepalives_retries(3);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(Duration::from_secs(15));
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_idle(Duration::from_secs(10));
+            config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
+        }
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         Ok(Self { config, tls })
     }
 

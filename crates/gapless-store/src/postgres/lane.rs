@@ -28,6 +28,8 @@ use crate::{AppendError, Creation, Generation, StoreError};
 const JOBS_WAITING_MAX: usize = 256;
 /// How many feeds are kept in mind whose commit may or may not have happened. Of others, later news tells.
 const IN_DOUBT_MAX: usize = 4_096;
+/// Fails where nothing can be written, as on a server that isn't the primary any more.
+const CHECK: &str = "BEGIN READ WRITE; ROLLBACK";
 /// How long after a commit in doubt it is looked up, when nothing else is to be done.
 const IN_DOUBT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -256,7 +258,7 @@ impl Driver {
 
     async fn check(&mut self) -> Result<(), StoreError> {
         let session = self.link.session().await?;
-        let answer = within(LOCKED_PATIENCE, session.command("SELECT 1")).await;
+        let answer = within(LOCKED_PATIENCE, session.command(CHECK)).await;
         self.concluded(answer.map_err(CommitError::Undone))
     }
 

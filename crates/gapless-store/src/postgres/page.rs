@@ -27,15 +27,18 @@ macro_rules! latest_joined_by {
 /// from its beginning for as many entries as are wanted. Memberships of a user never overlap; so in their order the
 /// entries are sorted, and a later one isn't begun while the earlier ones give enough. The first membership that reaches
 /// beyond the cursor tells whether anything that the user may see is trimmed.
-const USER_PAGE: &str = concat!(
-    "SELECT f.epoch, f.head, f.min_seq, ( \
-         SELECT m.from_seq FROM member m \
-         WHERE m.feed = $1 AND m.user_id = $2 AND m.joined_seq >= ",
+pub(super) const USER_PAGE: &str = concat!(
+    "SELECT f.epoch, f.head, f.min_seq, f.visible_from, ",
+    entry_columns!(),
+    " FROM ( \
+         SELECT f.epoch, f.head, f.min_seq, ( \
+             SELECT m.from_seq FROM member m \
+             WHERE m.feed = $1 AND m.user_id = $2 AND m.joined_seq >= ",
     latest_joined_by!("$3"),
     " AND coalesce(m.to_seq, f.head) > $3 ORDER BY m.joined_seq LIMIT 1 \
-     ), ",
-    entry_columns!(),
-    " FROM feed f LEFT JOIN LATERAL ( \
+         ) AS visible_from FROM feed f \
+         WHERE f.feed = $1 AND EXISTS (SELECT FROM member m WHERE m.feed = $1 AND m.user_id = $2) LIMIT 1 \
+     ) f LEFT JOIN LATERAL ( \
          SELECT e.* FROM ( \
              SELECT m.joined_seq, m.from_seq, coalesce(m.to_seq, f.head) AS to_seq FROM member m \
              WHERE m.feed = $1 AND m.user_id = $2 AND m.joined_seq >= ",
@@ -46,12 +49,11 @@ const USER_PAGE: &str = concat!(
              SELECT * FROM entry e WHERE e.feed = $1 AND e.seq > $3 AND e.seq >= m.from_seq AND e.seq <= m.to_seq \
              ORDER BY e.seq LIMIT $4 \
          ) e ORDER BY m.joined_seq, e.seq LIMIT $4 \
-     ) e ON true \
-     WHERE f.feed = $1 AND EXISTS (SELECT FROM member m WHERE m.feed = $1 AND m.user_id = $2)"
+     ) e ON true"
 );
 
 /// The page of one who sees everything.
-const SERVICE_PAGE: &str = concat!(
+pub(super) const SERVICE_PAGE: &str = concat!(
     "SELECT f.epoch, f.head, f.min_seq, 1::bigint, ",
     entry_columns!(),
     " FROM feed f LEFT JOIN LATERAL ( \
@@ -135,3 +137,6 @@ impl Seen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,9 @@ impl Readers {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let deadline = Instant::now() + READ_PATIENCE;
+        let mut attempts_left = READERS_MAX + 1;
         loop {
+            attempts_left -= 1;
             let connection = self.pool.get().await.map_err(no_connection)?;
             let patience = deadline.saturating_duration_since(Instant::now());
             let fault = match within(patience, query(&connection, statement, params)).await {
@@ -58,7 +60,7 @@ impl Readers {
             };
             // What failed isn't lent again.
             drop(Object::take(connection));
-            if !fault.is_of_connection() || patience.is_zero() {
+            if !fault.is_of_connection() || attempts_left == 0 {
                 return Err(fault.into());
             }
         }

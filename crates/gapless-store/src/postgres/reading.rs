@@ -33,7 +33,7 @@ const MEMBERSHIPS: &str = concat!(
     " FROM (SELECT * FROM joined WHERE feed IS NOT NULL LIMIT $3) j \
      JOIN feed f ON f.feed = j.feed CROSS JOIN LATERAL ( \
          SELECT * FROM member m WHERE m.user_id = $1 AND m.feed = j.feed ORDER BY m.joined_seq DESC LIMIT 1 \
-     ) m ORDER BY m.feed"
+     ) m"
 );
 
 const MEMBERSHIP: &str = concat!(
@@ -55,6 +55,10 @@ const INFO: &str =
     concat!("SELECT ", head_columns!(), ", f.min_seq, f.history FROM feed f WHERE f.feed = $1");
 
 const FEEDS: &str = "SELECT feed FROM feed WHERE feed > $1 ORDER BY feed LIMIT $2";
+
+/// All of them.
+#[cfg(test)]
+pub(super) const ALL: &[&str] = &[LOG, MEMBERSHIPS, MEMBERSHIP, MEMBERS, HEADS, INFO, FEEDS];
 
 pub(super) async fn log(
     readers: &Readers,
@@ -86,7 +90,9 @@ pub(super) async fn memberships(
     // No id is empty, so the empty text stands before all of them.
     let (user, after, limit) = (user.as_str(), after.map_or("", ConvId::as_str), i64::from(limit));
     let rows = readers.query(MEMBERSHIPS, &[&user, &after, &limit]).await?;
-    all(&rows, membership_row)
+    let mut memberships = all(&rows, membership_row)?;
+    memberships.sort_unstable_by(|one, other| one.conv.cmp(&other.conv));
+    Ok(memberships)
 }
 
 pub(super) async fn membership(

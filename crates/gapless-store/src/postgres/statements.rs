@@ -72,6 +72,9 @@ macro_rules! statements {
         }
 
         impl Statements {
+            #[cfg(test)]
+            pub(super) const ALL: &[&str] = &[$($sql),*];
+
             pub(super) async fn prepare(client: &ClientWrapper) -> Result<Self, tokio_postgres::Error> {
                 let ($($name,)*) = tokio::try_join!($(client.prepare($sql),)*)?;
                 Ok(Self { $($name,)* })

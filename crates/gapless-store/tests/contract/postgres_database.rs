@@ -15,7 +15,15 @@ pub(crate) struct PostgresDatabase {
 
 impl PostgresDatabase {
     pub(crate) fn fresh() -> Self {
-        Self { url: SharedPostgres::from_environment().fresh_database() }
+        Self::at(SharedPostgres::from_environment().fresh_database())
+    }
+
+    pub(crate) fn at(url: String) -> Self {
+        Self { url }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     /// A connection past any store that is open on the database.
@@ -23,6 +31,24 @@ impl PostgresDatabase {
         let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
         tokio::spawn(connection);
         client
+    }
+
+    /// Waits until a connection to the database is in some state.
+    pub(crate) async fn wait_until_active(&self, state: &str) {
+        let active = format!("SELECT FROM pg_stat_activity WHERE datname = current_database() AND {state}");
+        self.wait_until(&format!("EXISTS ({active})")).await;
+    }
+
+    /// Waits until a condition on the database holds.
+    pub(crate) async fn wait_until(&self, condition: &str) {
+        let client = self.connect().await;
+        let question = format!("SELECT {condition}");
+        for _ in 0..100_000 {
+            if client.query_one(&question, &[]).await.unwrap().get(0) {
+                return;
+            }
+        }
+        panic!("it never came about that {condition}");
     }
 
     /// Runs statements on the database, past any store that is open on it.
