@@ -4,6 +4,7 @@
 //! file is in WAL mode, so neither waits for the other, and every commit is flushed (`synchronous=FULL`).
 
 mod batch;
+mod checkpoints;
 mod columns;
 mod create;
 mod epoch;
@@ -21,6 +22,7 @@ use gapless_core::{Append, Appended};
 use gapless_proto::{ConvId, Page, Position, Seq, UserId};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
+use self::checkpoints::Checkpoints;
 use self::readers::Readers;
 use self::writer::{Job, Writer};
 use crate::commit_queue::CommitQueue;
@@ -51,11 +53,12 @@ impl SqliteStore {
         let lock = file::lock(path)?;
         let mut connection = file::open_for_writing(path)?;
         file::migrate(path, &mut connection)?;
+        let checkpoints = Checkpoints::start(path, &connection)?;
         let readers = Readers::open(path, lock.clone())?;
         let (appends, committer) = CommitQueue::new();
         let (jobs, waiting_jobs) = mpsc::channel(JOBS_WAITING_MAX);
         let (news, receiver) = NewsSender::channel();
-        let writer = Writer::new(connection, lock, committer, waiting_jobs, news);
+        let writer = Writer::new(connection, checkpoints, lock, committer, waiting_jobs, news);
         let store = Self { appends, jobs, readers, writer: Mutex::new(Some(writer.start()?)) };
         Ok((store, receiver))
     }

@@ -16,7 +16,9 @@ mod embedded {
 /// Marks a file as a database of gapless: `gapl`.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"gapl");
 /// How long to wait for a lock that somebody else holds for a moment: a backup, or a person with the SQLite shell.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait where it can be tried again later.
+const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 /// How many kinds of statement a connection keeps prepared.
 const PREPARED_STATEMENTS_MAX: usize = 64;
 
@@ -59,6 +61,24 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
+/// Opens a connection that copies the write-ahead log into the database.
+pub(super) fn open_for_copying(path: &Path) -> Result<Connection, OpenError> {
+    let connection = open(path)?;
+    set_up_for_writing(&connection).map_err(|error| not_opened(path, error))?;
+    Ok(connection)
+}
+
+/// Does something that gives up soon when somebody else is in the way.
+pub(super) fn with_short_patience<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    connection.busy_timeout(SHORT_PATIENCE)?;
+    let done = work(connection);
+    connection.busy_timeout(PATIENCE)?;
+    done
+}
+
 /// Brings the schema up to date.
 pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<Migrated, OpenError> {
     let runner = embedded::migrations::runner().set_grouped(true);
@@ -76,7 +96,7 @@ fn open(path: &Path) -> Result<Connection, OpenError> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =
         Connection::open_with_flags(resolve(path)?, flags).map_err(|error| not_opened(path, error))?;
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(|error| not_opened(path, error))?;
+    connection.busy_timeout(PATIENCE).map_err(|error| not_opened(path, error))?;
     connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS_MAX);
     Ok(connection)
 }

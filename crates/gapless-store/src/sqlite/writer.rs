@@ -14,6 +14,7 @@ use gapless_proto::{ConvId, Position, Seq, Timestamp};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+use super::checkpoints::Checkpoints;
 use super::columns::for_each;
 use super::epoch::Feeds;
 use super::file::{self, FileLock};
@@ -54,6 +55,7 @@ enum Input {
 /// Owns the connection that writes.
 pub(super) struct Writer {
     connection: Connection,
+    checkpoints: Checkpoints,
     committer: Committer,
     jobs: mpsc::Receiver<Job>,
     /// Trims that are under way; they take turns.
@@ -65,12 +67,13 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(
         connection: Connection,
+        checkpoints: Checkpoints,
         lock: FileLock,
         committer: Committer,
         jobs: mpsc::Receiver<Job>,
         news: NewsSender,
     ) -> Self {
-        Self { connection, committer, jobs, trims: VecDeque::new(), news, _lock: lock }
+        Self { connection, checkpoints, committer, jobs, trims: VecDeque::new(), news, _lock: lock }
     }
 
     /// Starts the thread; it ends after [`Job::Close`], or when the store was dropped.
@@ -101,6 +104,7 @@ impl Writer {
                 }
                 Input::Job(Job::Close) | Input::HangUp => return self.finish().await,
             }
+            self.checkpoints.after_commit(&self.connection);
         }
     }
 
