@@ -32,7 +32,7 @@ pub use secret::{Secret, SecretError, Secrets};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where it listens.
-    pub listen: Vec<SocketAddr>,
+    pub listen: SocketAddr,
     /// Where the logs are.
     pub store: StoreUrl,
     /// Who is let in.
@@ -54,7 +54,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 7700))],
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7700)),
             store: StoreUrl::Sqlite(PathBuf::from("gapless.db")),
             auth: AuthConfig::default(),
             hub: HubConfig::default(),

@@ -11,6 +11,7 @@ mod hub;
 mod listener;
 mod mailbox;
 mod meters;
+mod page_size;
 mod refusal;
 mod session;
 mod socket;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use gapless_proto::CloseCode;
+use gapless_core::Appended;
+use gapless_proto::{CloseCode, Page};
+use gapless_store::{AppendError, PageError};
 use metrics::{Counter, Gauge, Histogram, Unit};
 
 /// The metrics of one gateway, looked up once so that counting costs an addition.
@@ -14,11 +16,11 @@ pub(crate) struct Meters {
     /// `gapless_sends_total{outcome}`.
     sends: [Counter; 4],
     /// `gapless_pages_total`: pages that were served.
-    pub(crate) pages: Counter,
+    pages: Counter,
     /// `gapless_page_entries_total`: the entries in them.
-    pub(crate) page_entries: Counter,
+    page_entries: Counter,
     /// `gapless_pages_refused_total`: syncs that were answered with an error.
-    pub(crate) pages_refused: Counter,
+    pages_refused: Counter,
     /// `gapless_pushes_total`: entries queued for a session.
     pub(crate) pushes: Counter,
     /// `gapless_hints_total`: hints queued for a session.
@@ -32,14 +34,14 @@ pub(crate) struct Meters {
     /// `gapless_look_ups_total`: standings that were looked up anew.
     pub(crate) look_ups: Counter,
     /// `gapless_append_seconds`: from a send to the store's answer.
-    pub(crate) append_seconds: Histogram,
+    append_seconds: Histogram,
     /// `gapless_page_seconds`: from a sync to the store's answer.
-    pub(crate) page_seconds: Histogram,
+    page_seconds: Histogram,
 }
 
 /// What a send came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendOutcome {
+enum SendOutcome {
     /// It was stored.
     Stored,
     /// It was there already.
@@ -52,6 +54,15 @@ pub(crate) enum SendOutcome {
 
 impl SendOutcome {
     const ALL: [Self; 4] = [Self::Stored, Self::Duplicate, Self::Refused, Self::Failed];
+
+    fn of(outcome: &Result<Appended, AppendError>) -> Self {
+        match outcome {
+            Ok(Appended { duplicate: false, .. }) => Self::Stored,
+            Ok(Appended { duplicate: true, .. }) => Self::Duplicate,
+            Err(AppendError::Refused(_)) => Self::Refused,
+            Err(AppendError::Store(_)) => Self::Failed,
+        }
+    }
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -84,9 +95,20 @@ impl Meters {
         }
     }
 
-    pub(crate) fn count_send(&self, outcome: SendOutcome, took: Duration) {
-        self.sends[outcome as usize].increment(1);
+    pub(crate) fn count_send(&self, outcome: &Result<Appended, AppendError>, took: Duration) {
+        self.sends[SendOutcome::of(outcome) as usize].increment(1);
         self.append_seconds.record(took);
+    }
+
+    pub(crate) fn count_page(&self, outcome: &Result<Page, PageError>, took: Duration) {
+        self.page_seconds.record(took);
+        match outcome {
+            Ok(page) => {
+                self.pages.increment(1);
+                self.page_entries.increment(page.events.len() as u64);
+            }
+            Err(_) => self.pages_refused.increment(1),
+        }
     }
 
     /// `gapless_closes_total{code}`: connections that the server ended, by close code.

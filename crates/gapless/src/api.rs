@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use gapless_proto::UserId;
-use gapless_server::USER_HEADER;
 use reqwest::{Client, Method, RequestBuilder, Url};
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,17 +25,22 @@ pub(crate) struct ApiFlags {
     /// A token with the scope that is needed; `gapless token` makes one
     #[arg(long, global = true, value_name = "TOKEN", env = "GAPLESS_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Who one is to a server that runs with `--auth open`
-    #[arg(long = "user", global = true, value_name = "USER", default_value = "admin")]
-    acting_user: UserId,
+    /// Who one is to a server that runs with `--auth open`; goes before a token. `admin` when neither is given
+    #[arg(long = "user", global = true, value_name = "USER")]
+    acting_user: Option<UserId>,
 }
 
 /// A server's HTTP API.
 pub(crate) struct Api {
     client: Client,
     url: Url,
-    token: Option<String>,
-    user: UserId,
+    who: Who,
+}
+
+/// Who one is to a server.
+enum Who {
+    Token(String),
+    User(UserId),
 }
 
 /// How a refusal is told.
@@ -51,11 +55,18 @@ struct RefusalContent {
     message: String,
 }
 
+/// Who one is to an open server if one doesn't say.
+const NOBODY_IN_PARTICULAR: &str = "admin";
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 impl Api {
     pub(crate) fn new(flags: ApiFlags) -> anyhow::Result<Self> {
-        let ApiFlags { url, token, acting_user: user } = flags;
+        let ApiFlags { url, token, acting_user } = flags;
+        let who = match (acting_user, token) {
+            (Some(user), _) => Who::User(user),
+            (None, Some(token)) => Who::Token(token),
+            (None, None) => Who::User(UserId::new(NOBODY_IN_PARTICULAR)?),
+        };
         if url.cannot_be_a_base() {
             bail!("{url} is no address of a server; give one like http://127.0.0.1:7700");
         }
@@ -64,7 +75,7 @@ impl Api {
         // A proxy that is set for the internet can't reach this machine's own loopback.
         let client = if is_loopback(&url) { client.no_proxy() } else { client };
         let client = client.build().context("making an HTTP client")?;
-        Ok(Self { client, url, token, user })
+        Ok(Self { client, url, who })
     }
 
     /// Calls a route, given the segments of its path, and returns what it answers.
@@ -102,9 +113,10 @@ impl Api {
     }
 
     fn introduce(&self, request: RequestBuilder) -> RequestBuilder {
-        match &self.token {
-            Some(token) => request.bearer_auth(token),
-            None => request.header(USER_HEADER, self.user.as_str()),
+        match &self.who {
+            Who::Token(token) => request.bearer_auth(token),
+            // A header couldn't hold every name.
+            Who::User(user) => request.query(&[("user", user.as_str())]),
         }
     }
 }
@@ -125,8 +137,7 @@ mod tests {
     use super::*;
 
     fn api(url: &str) -> Api {
-        let acting_user = UserId::new("admin").unwrap();
-        Api::new(ApiFlags { url: url.parse().unwrap(), token: None, acting_user }).unwrap()
+        Api::new(ApiFlags { url: url.parse().unwrap(), token: None, acting_user: None }).unwrap()
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) struct StoreFlag {
 /// What only a server is told.
 #[derive(Args)]
 pub(crate) struct ServerFlags {
-    /// Listen on this address; port 0 takes any that is free
+    /// Listen on this address; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
     #[command(flatten)]

@@ -41,7 +41,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let config = arguments.config.gather(arguments.server.flags())?.check()?;
     logging::start(config.log);
     let signals = Signals::catch().context("watching for SIGTERM")?;
-    let listener = bind(config.listen[0]).await?;
+    let listener = bind(config.listen).await?;
     let address = listener.local_addr().context("asking for the port")?;
     let (store, news) =
         gapless_store::open(&config.store).await.with_context(|| format!("opening {}", config.store))?;

@@ -17,7 +17,7 @@ pub(super) fn token(parts: &Parts) -> Option<String> {
 
 /// A name that a request to an open server gives: from the query, else from a header.
 pub(super) fn name(parts: &Parts, parameter: &str, header: &str) -> Option<String> {
-    let from_header = || parts.headers.get(header)?.to_str().ok().map(str::to_owned);
+    let from_header = || str::from_utf8(parts.headers.get(header)?.as_bytes()).ok().map(str::to_owned);
     query::find(parts.uri.query(), parameter).or_else(from_header)
 }
 

@@ -29,12 +29,13 @@ const HOW_TO_GET_A_SECRET: &str = "make a secret with `openssl rand -hex 32` and
                                    or use `--auth open` for development on this machine";
 
 impl Reader<'_> {
-    pub(super) fn auth(&mut self, listen: &[SocketAddr]) -> AuthConfig {
+    /// Who is let in, given where the server will listen.
+    pub(super) fn auth(&mut self, listen: Option<SocketAddr>) -> AuthConfig {
         let is_open = self.choice("auth.mode", [("jwt", false), ("open", true)]);
         if !is_open {
             return AuthConfig::Jwt(self.secrets());
         }
-        if let Some(public) = listen.iter().find(|address| !address.ip().is_loopback()) {
+        if let Some(public) = listen.filter(|address| !address.ip().is_loopback()) {
             let remedy = format!(
                 "an open server lets in everyone who reaches {public}; listen on 127.0.0.1, or use `--auth jwt`"
             );

@@ -18,7 +18,7 @@ impl RawConfig {
         let mut reader = Reader::new(self);
         let listen = reader.listen();
         let config = Config {
-            auth: reader.auth(&listen),
+            auth: reader.auth(Some(listen)),
             listen,
             store: reader.store(),
             hub: reader.hub(),
@@ -35,7 +35,7 @@ impl RawConfig {
     /// Reads only who is let in.
     pub fn check_auth(&self) -> Result<AuthConfig, ConfigErrors> {
         let mut reader = Reader::new(self);
-        let auth = reader.auth(&[]);
+        let auth = reader.auth(None);
         reader.finish(auth)
     }
 
@@ -56,19 +56,13 @@ const MIB: u64 = 1 << 20;
 const ENVELOPE_BYTES_MAX: usize = 4 << 10;
 
 impl Reader<'_> {
-    fn listen(&mut self) -> Vec<SocketAddr> {
+    fn listen(&mut self) -> SocketAddr {
         let typed = self.raw.typed("listen");
-        if typed.values.is_empty() {
-            self.missing("listen", "give it an address and a port, as in 127.0.0.1:7700");
-        }
-        let mut addresses = Vec::new();
-        for value in &typed.values {
-            match value.parse() {
-                Ok(address) => addresses.push(address),
-                Err(_) => self.wrong(typed, value, "write an address and a port, as in 127.0.0.1:7700"),
-            }
-        }
-        addresses
+        let value = typed.values.concat();
+        value.parse().unwrap_or_else(|_| {
+            self.wrong(typed, &value, "write an address and a port, as in 127.0.0.1:7700 or [::]:7700");
+            Config::default().listen
+        })
     }
 
     fn store(&mut self) -> StoreUrl {

@@ -39,7 +39,7 @@ pub(super) const VARIABLE_PREFIX: &str = "GAPLESS_";
 
 /// All keys, in the order in which they are shown.
 pub const KEYS: &[Key] = &[
-    Key::new("listen", "127.0.0.1:7700", "the addresses to listen on").list(),
+    Key::new("listen", "127.0.0.1:7700", "the address and port to listen on; port 0 is any that is free"),
     Key::new(
         "store",
         "sqlite:gapless.db",

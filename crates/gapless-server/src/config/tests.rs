@@ -24,7 +24,7 @@ fn flags_count_more_than_the_environment_that_more_than_the_file() {
         .flag("--set limits.body_bytes_max", "limits.body_bytes_max", "3")
         .config();
     assert_eq!(config.store.to_string(), "sqlite:file");
-    assert_eq!(config.listen, ["127.0.0.1:2".parse().unwrap()]);
+    assert_eq!(config.listen.to_string(), "127.0.0.1:2");
     assert_eq!(config.session.body_bytes_max, 3);
 }
 
@@ -32,11 +32,11 @@ fn flags_count_more_than_the_environment_that_more_than_the_file() {
 fn a_file_may_write_values_as_it_likes() {
     let config = Typed::open()
         .file(
-            "listen = ['127.0.0.1:1', '[::1]:2']\nheartbeat.ping_after = '1m 30s'\n\
+            "listen = '[::1]:2'\nheartbeat.ping_after = '1m 30s'\n\
              delivery = { pushed_members_max = '7', queued_bytes_max = \"2MiB\" }\n[limits]\nbody_bytes_max = 1_000",
         )
         .config();
-    assert_eq!(config.listen.len(), 2);
+    assert_eq!(config.listen.to_string(), "[::1]:2");
     assert_eq!(config.session.heartbeat.ping_after, Duration::from_secs(90));
     assert_eq!(config.hub.pushed_members_max, 7);
     assert_eq!(config.session.delivery.queued_bytes_max, 2 << 20);
@@ -95,11 +95,12 @@ fn an_error_names_key_value_place_and_remedy() {
 fn all_errors_are_found_at_once() {
     let errors = Typed::open()
         .variable("GAPLESS_LOG_LEVEL", "loud")
-        .flag("--listen", "listen", "x,127.0.0.1:1,y")
+        .variable("GAPLESS_AUTH_MODE", "passed over")
+        .flag("--listen", "listen", "x")
         .errors();
     let lines: Vec<&str> = errors.lines().collect();
-    assert_eq!(lines.len(), 3, "{errors}");
-    assert!(lines[0].starts_with("--listen: ") && lines[2].starts_with("GAPLESS_LOG_LEVEL: "), "{errors}");
+    assert_eq!(lines.len(), 2, "{errors}");
+    assert!(lines[0].starts_with("--listen: ") && lines[1].starts_with("GAPLESS_LOG_LEVEL: "), "{errors}");
 }
 
 #[test]
@@ -145,11 +146,13 @@ fn each_key_has_a_variable_that_is_looked_at() {
 
 #[test]
 fn an_open_server_listens_on_loopback_only() {
-    for public in ["0.0.0.0:1", "[::]:1", "127.0.0.1:1,10.0.0.1:1"] {
+    for public in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1"] {
         let errors = Typed::open().flag("--listen", "listen", public).errors();
         assert!(errors.contains("`auth.mode` (--auth) doesn't go with `listen` (--listen)"), "{errors}");
     }
-    Typed::open().flag("--listen", "listen", "127.8.8.8:1,[::1]:1").config();
+    for local in ["127.8.8.8:1", "[::1]:1"] {
+        Typed::open().flag("--listen", "listen", local).config();
+    }
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn secrets_come_from_a_list_or_a_file_whichever_counts_more() {
 #[test]
 fn the_report_is_a_file_that_means_the_same_but_for_secrets() {
     let typed = Typed::open()
-        .file("log.level = \"debug\"\nlisten = ['127.0.0.1:1', '127.0.0.1:2']")
+        .file("log.level = \"debug\"\nlisten = '127.0.0.1:1'")
         .variable("GAPLESS_AUTH_SECRETS", SECRET)
         .variable("GAPLESS_STORE", "postgres://ann:s3cret@host/db");
     let report = typed.raw().unwrap().to_string();

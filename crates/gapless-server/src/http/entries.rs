@@ -7,6 +7,7 @@ use gapless_core::{Append, Operation};
 use gapless_proto::{Body, ConvId, Epoch, Key, Seq, UserId};
 use gapless_store::{PAGE_ENTRIES_DEFAULT, PageRequest, Reader};
 use serde::Deserialize;
+use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use super::answers::{AppendAnswer, PageAnswer};
@@ -14,6 +15,7 @@ use super::query::{Query, QueryError};
 use super::request::{InPath, Json};
 use crate::auth::Identity;
 use crate::gateway::Gateway;
+use crate::page_size::shortened;
 use crate::refusal::{ErrorBody, Refusal};
 
 /// A message to be sent.
@@ -51,8 +53,10 @@ pub(crate) async fn send(
     }
     let operation = Operation::Message { sender: identity.acting_for(sender)?, key, body };
     let append = Append { conv: conv.clone(), authority: identity.authority(), operation };
-    let appended = gateway.store().append(append, None).await?;
-    Ok(axum::Json(AppendAnswer::new(conv, appended)))
+    let began = Instant::now();
+    let outcome = gateway.store().append(append, None).await;
+    gateway.meters().count_send(&outcome, began.elapsed());
+    Ok(axum::Json(AppendAnswer::new(conv, outcome?)))
 }
 
 /// What comes after a cursor, as far as the caller may see it.
@@ -73,8 +77,10 @@ pub(crate) async fn read(
     RawQuery(query): RawQuery,
 ) -> Result<axum::Json<PageAnswer>, Refusal> {
     let request = page_request(conv.clone(), identity.reader(), query.as_deref())?;
-    let page = gateway.store().page(request).await?;
-    Ok(axum::Json(PageAnswer::new(conv, page)))
+    let began = Instant::now();
+    let outcome = gateway.store().page(request).await.map(shortened);
+    gateway.meters().count_page(&outcome, began.elapsed());
+    Ok(axum::Json(PageAnswer::new(conv, outcome?)))
 }
 
 fn page_request(conv: ConvId, reader: Reader, query: Option<&str>) -> Result<PageRequest, QueryError> {

@@ -17,15 +17,13 @@ use super::expiry::Expiry;
 use super::work::{self, Done};
 use super::{End, Session};
 use crate::auth::unix_now;
-use crate::meters::SendOutcome;
+use crate::page_size::shortened;
 use crate::refusal::Refusal;
 
 /// After how many malformed frames in a row a peer is taken for something else than a client.
 const MALFORMED_IN_A_ROW_MAX: u32 = 10;
 /// How much of an error's text a peer is told; some repeat what the peer sent.
 const MESSAGE_CHARS_MAX: usize = 300;
-/// The longest page in bytes of bodies, so that a page of large messages stays a frame that clients take.
-const PAGE_BYTES_MAX: usize = 1 << 20;
 
 impl Session {
     pub(super) fn handle_frame(&mut self, text: &str, now: Instant) -> ControlFlow<End> {
@@ -89,24 +87,21 @@ impl Session {
         took: Duration,
     ) {
         self.pipelines.end(&conv);
+        self.gateway.meters().count_send(&outcome, took);
         match outcome {
             Ok(Appended { position, ts, duplicate }) => {
-                let outcome = if duplicate { SendOutcome::Duplicate } else { SendOutcome::Stored };
-                self.gateway.meters().count_send(outcome, took);
                 let sent = Sent { rid, conv, seq: position.seq, epoch: position.epoch, ts, duplicate };
                 self.answer(&ServerMessage::Sent(sent));
             }
-            Err(error) => self.handle_send_failed(rid, Refusal::from(error), took),
+            Err(error) => self.handle_send_failed(rid, Refusal::from(error)),
         }
     }
 
     /// After a send that failed for a passing reason, none after it may succeed on this connection: the client will send it again,
     /// and it would come after them. So nothing more is read; what is under way is answered; and the client comes back and
     /// sends all that is unanswered in order.
-    fn handle_send_failed(&mut self, rid: Rid, refusal: Refusal, took: Duration) {
+    fn handle_send_failed(&mut self, rid: Rid, refusal: Refusal) {
         let is_passing = refusal.code.is_retryable();
-        let outcome = if is_passing { SendOutcome::Failed } else { SendOutcome::Refused };
-        self.gateway.meters().count_send(outcome, took);
         self.refuse(Some(rid), refusal);
         if is_passing {
             self.finish(CloseCode::Unavailable);
@@ -134,19 +129,11 @@ impl Session {
     }
 
     fn handle_page(&mut self, rid: Rid, conv: ConvId, outcome: Result<Page, PageError>, took: Duration) {
-        let meters = self.gateway.meters();
-        meters.page_seconds.record(took);
+        let outcome = outcome.map(shortened);
+        self.gateway.meters().count_page(&outcome, took);
         match outcome {
-            Ok(mut page) => {
-                page.shorten_to(PAGE_BYTES_MAX);
-                meters.pages.increment(1);
-                meters.page_entries.increment(page.events.len() as u64);
-                self.answer(&ServerMessage::Page { rid, conv, page });
-            }
-            Err(error) => {
-                meters.pages_refused.increment(1);
-                self.refuse(Some(rid), Refusal::from(error));
-            }
+            Ok(page) => self.answer(&ServerMessage::Page { rid, conv, page }),
+            Err(error) => self.refuse(Some(rid), Refusal::from(error)),
         }
         self.syncs.handle_done();
     }

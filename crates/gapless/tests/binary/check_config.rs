@@ -16,7 +16,7 @@ fn a_configuration_is_shown_with_the_place_of_each_value_and_without_secrets() {
     let shown = said(command.env("GAPLESS_AUTH_SECRETS", "a secret that nobody may ever see"));
     let shown = shown.printed();
     for (line, place) in [
-        ("listen = [\"127.0.0.1:1\"]", "# --listen"),
+        ("listen = \"127.0.0.1:1\"", "# --listen"),
         ("limits.body_bytes_max = 1000", "gapless.toml:2"),
         ("# auth.secrets has 1, hidden", "# GAPLESS_AUTH_SECRETS"),
         ("heartbeat.ping_after = \"25s\"", "# default"),

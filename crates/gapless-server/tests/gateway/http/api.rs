@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use gapless_server::{AuthConfig, Config, Scopes};
-use gapless_store::Store;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -57,10 +56,6 @@ impl Api {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.server.address()
-    }
-
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
-        self.server.store()
     }
 
     pub(crate) fn description(&self) -> &Description {

@@ -100,3 +100,27 @@ fn matches(template: &str, path: &str) -> bool {
     let fits = |(template, given): (&&str, &&str)| template == given || template.starts_with('{');
     template.len() == path.len() && template.iter().zip(&path).all(fits)
 }
+
+#[test]
+fn an_answer_that_is_not_as_described_is_noticed() {
+    let description = Description(Arc::new(serde_json::json!({
+        "paths": {"/a/{b}": {"get": {"responses": {"200": {"content": {"application/json": {"schema": {
+            "$ref": "#/components/schemas/Answer"
+        }}}}}}}},
+        "components": {"schemas": {"Answer": {
+            "type": "object",
+            "required": ["seq"],
+            "properties": {
+                "seq": {"type": "integer"},
+                "names": {"type": "array", "items": {"type": "string"}},
+            },
+        }}},
+    })));
+    let check = |body: &str| {
+        std::panic::catch_unwind(|| description.check(&Method::GET, "/a/x?y=z", StatusCode::OK, body)).is_ok()
+    };
+    assert!(check(r#"{"seq": 1, "names": ["n"]}"#));
+    for wrong in ["", "{}", r#"{"seq": "1"}"#, r#"{"seq": 1, "names": [2]}"#, r#"{"seq": 1, "more": 2}"#] {
+        assert!(!check(wrong), "{wrong}");
+    }
+}

@@ -98,6 +98,22 @@ async fn a_limit_beyond_the_bounds_is_the_bound() {
     assert_eq!(seqs(&alice.get(&format!("{ENTRIES}?limit=4000000000")).await.done()), [1, 2]);
 }
 
+#[tokio::test]
+async fn a_page_of_large_messages_ends_early_and_says_that_there_is_more() {
+    let server = server().await;
+    let alice = server.user("alice");
+    let large = "x".repeat(60_000);
+    for number in 0..20 {
+        alice.post(ENTRIES, &json!({"key": format!("k{number}"), "body": large})).await.done();
+    }
+    let page = alice.get(&format!("{ENTRIES}?limit=200")).await.done();
+    let read = seqs(&page);
+    assert!(read.len() < 22 && page["has_more"] == true, "{read:?}");
+    assert_eq!(page["next_after"], *read.last().unwrap());
+    let rest = alice.get(&format!("{ENTRIES}?limit=200&after={}", page["next_after"])).await.done();
+    assert_eq!([read, seqs(&rest)].concat(), (1..=22).collect::<Vec<u64>>());
+}
+
 // Behaviour 8
 #[tokio::test]
 async fn a_cursor_that_can_not_be_served_is_named() {
