@@ -84,7 +84,7 @@ pub struct Delivered {
 
 /// A message that the server won't take, however often it is sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the message {key} to {conv} was refused ({code:?}): {message}")]
+#[error("the message {key} to {conv} was refused ({code}): {message}")]
 pub struct RefusedSend {
     /// Its number in the outbox.
     pub id: OutboxId,
@@ -136,7 +136,7 @@ impl fmt::Display for DisconnectReason {
             Self::ConnectTimeout => f.write_str("no connection came about in time"),
             Self::HeartbeatTimeout => f.write_str("the server didn't answer a ping"),
             Self::RequestUnanswered => f.write_str("the server left a request unanswered"),
-            Self::SendFailed { code, message } => write!(f, "a send failed for now ({code:?}): {message}"),
+            Self::SendFailed { code, message } => write!(f, "a send failed for now ({code}): {message}"),
         }
     }
 }
@@ -153,7 +153,7 @@ pub enum Fault {
         error: PageError,
     },
     /// It complained about a frame.
-    #[error("the server complains ({code:?}): {message}")]
+    #[error("the server complains ({code}): {message}")]
     Complaint {
         /// The kind of complaint.
         code: ErrorCode,

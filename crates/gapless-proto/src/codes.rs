@@ -53,6 +53,26 @@ impl ErrorCode {
     }
 }
 
+impl fmt::Display for ErrorCode {
+    /// The name on the wire.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadRequest => "BAD_REQUEST",
+            Self::Unauthenticated => "UNAUTHENTICATED",
+            Self::Forbidden => "FORBIDDEN",
+            Self::NotFound => "NOT_FOUND",
+            Self::CursorAhead => "CURSOR_AHEAD",
+            Self::EpochChanged => "EPOCH_CHANGED",
+            Self::KeyConflict => "KEY_CONFLICT",
+            Self::TooLarge => "TOO_LARGE",
+            Self::RateLimited => "RATE_LIMITED",
+            Self::Unavailable => "UNAVAILABLE",
+            Self::Internal => "INTERNAL",
+            Self::Unknown => "UNKNOWN",
+        })
+    }
+}
+
 /// Why the server ended a connection, as a WebSocket close code.
 ///
 /// 4400 to 4499 mean "don't come back as you are"; 4500 to 4599 and 1012 mean "come back, with backoff".
@@ -173,6 +193,15 @@ mod tests {
         for code in CloseCode::ALL {
             assert!(code.reason().len() <= 123, "{code} is longer than RFC 6455 §5.5 allows");
         }
+    }
+
+    #[test]
+    fn a_code_is_shown_by_its_name_on_the_wire() -> Result<(), serde_json::Error> {
+        for name in ["BAD_REQUEST", "EPOCH_CHANGED", "KEY_CONFLICT", "TOO_LARGE", "UNAVAILABLE"] {
+            let code: ErrorCode = serde_json::from_str(&format!("\"{name}\""))?;
+            assert_eq!(code.to_string(), name);
+        }
+        Ok(())
     }
 
     #[test]

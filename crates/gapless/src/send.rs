@@ -178,7 +178,7 @@ impl Sender {
             Err(error @ TicketError::Stopped { .. }) => return Err(error.into()),
         };
         let place = line.map(|number| format!("line {number}: ")).unwrap_or_default();
-        let message = format!("{place}{} ({:?})", refused.message, refused.code);
+        let message = format!("{place}{} ({})", refused.message, refused.code);
         if [ErrorCode::NotFound, ErrorCode::Forbidden].contains(&refused.code) {
             anyhow::bail!("{message}");
         }

@@ -118,7 +118,7 @@ async fn follow(args: &Args, screen: &Screen, events: &mut Events) -> End {
 /// What to do about a conversation that isn't served.
 fn mend(args: &Args, conv: &ConvId, code: ErrorCode, message: &str) -> String {
     if code != ErrorCode::NotFound {
-        return format!("{conv} can't be read ({code:?}): {message}");
+        return format!("{conv} can't be read ({code}): {message}");
     }
     let url = args.connection.url();
     format!(

@@ -132,9 +132,7 @@ impl Screen {
     pub(super) fn new() -> Self {
         let is_watched = io::stderr().is_terminal();
         let bar = ProgressBar::hidden();
-        if let Ok(style) =
-            ProgressStyle::with_template("catching up {bar:40} {pos}/{len} · {per_sec} · {eta}")
-        {
+        if let Ok(style) = ProgressStyle::with_template("catching up {bar:40} {pos} of {len}, {eta} left") {
             bar.set_style(style);
         }
         Self { bar, is_watched }
@@ -153,6 +151,9 @@ impl Screen {
         let missing = head.get() - position.get().min(head.get());
         if self.is_watched && self.bar.is_hidden() && missing > PROGRESS_FROM {
             self.bar.reset();
+            self.bar.set_length(head.get());
+            self.bar.set_position(position.get());
+            self.bar.reset_eta();
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.enable_steady_tick(Duration::from_millis(250));
         }

@@ -30,7 +30,7 @@ fn the_same_key_is_stored_once_however_often_it_is_sent() {
     assert_eq!(send(&server, &arguments).printed(), "3");
 
     let other = send(&server, &["--user", "alice", "--key", "k-1", "demo", "other"]);
-    assert!(other.complained().contains("KeyConflict"), "{other}");
+    assert!(other.complained().contains("KEY_CONFLICT"), "{other}");
 }
 
 // Behaviour 12
