@@ -6,6 +6,32 @@
 //! What it must not forget over a crash is in a [`LocalState`]: [`MemoryState`] for what may, [`FileState`] for a file, or the
 //! application's own database. [`HandleFirst`] hands entries to the application before they count as held.
 //!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use gapless_client::{Client, ClientConfig, ClientEvent, Credentials, FileState, TokenSource};
+//! use gapless_proto::{Body, ConvId};
+//!
+//! let credentials = Credentials::Token(TokenSource::fixed("eyJhbGciOi…"));
+//! let config = ClientConfig::new("https://chat.example.com".parse()?, credentials);
+//! let state = FileState::open("/var/lib/chat".as_ref())?;
+//! let (client, mut events) = Client::start(config, state).await?;
+//!
+//! let demo = ConvId::new("demo")?;
+//! client.watch(&demo).await?;
+//! let answer = client.send(&demo, Body::from_value(&"hello")?).await?;
+//! println!("stored as {}", answer.await?.seq);
+//!
+//! while let Some(event) = events.next().await {
+//!     if let ClientEvent::Entries { advance, .. } = event {
+//!         for entry in advance.entries {
+//!             println!("{} {}: {}", entry.seq, entry.sender, entry.body.as_str());
+//!         }
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! All decisions are in [`Session`], which is pure; the rest of the crate does what it says.
 
 mod client;
