@@ -123,6 +123,6 @@ fn mend(args: &Args, conv: &ConvId, code: ErrorCode, message: &str) -> String {
     let url = args.connection.url();
     format!(
         "{message}\nif {conv} doesn't exist, create it: gapless admin create {conv} --url {url} --creator YOU\nif it does, \
-         have a member add you: gapless admin add {conv} YOU --url {url}"
+         have a member add you: gapless admin add {conv} YOU --url {url} --user MEMBER (or with their --token)"
     )
 }
