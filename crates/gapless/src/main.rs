@@ -8,6 +8,7 @@ mod connection;
 mod demo;
 mod logging;
 mod migrate;
+mod open_files;
 mod output;
 mod send;
 mod serve;

@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use crate::config_flags::{ConfigFlags, ServerFlags};
 use crate::demo;
 use crate::logging;
+use crate::open_files;
 use crate::output::say;
 use crate::signals::Signals;
 
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let config = arguments.config.gather(arguments.server.flags())?.check()?;
     logging::start(config.log);
+    open_files::raise_limit();
     let signals = Signals::catch().context("watching for SIGTERM")?;
     let listener = bind(config.listen).await?;
     let address = listener.local_addr().context("asking for the port")?;

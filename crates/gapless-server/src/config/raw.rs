@@ -111,7 +111,8 @@ fn defaults() -> Vec<Typed> {
 /// Variables that aren't keys and yet ours.
 const OTHER_VARIABLES: [&str; 4] = ["GAPLESS_CONFIG", "GAPLESS_URL", "GAPLESS_TOKEN", "GAPLESS_BIN"];
 /// Variables for tests, and those that Kubernetes sets for a service that is called `gapless`.
-const OTHER_VARIABLE_PREFIXES: [&str; 3] = ["GAPLESS_TEST_", "GAPLESS_SERVICE_", "GAPLESS_PORT"];
+const OTHER_VARIABLE_PREFIXES: [&str; 4] =
+    ["GAPLESS_TEST_", "GAPLESS_SIM_", "GAPLESS_SERVICE_", "GAPLESS_PORT"];
 
 fn variables(given: Vec<(OsString, OsString)>, errors: &mut Vec<ConfigError>) -> Vec<Typed> {
     let mut typed = Vec::new();

@@ -71,6 +71,28 @@ fn a_server_that_is_told_to_stop_drains_and_ends_well() {
     assert!(admin(&server, &["epoch", "--all"]).printed().starts_with("1 "), "what was there is there");
 }
 
+#[test]
+fn a_server_that_is_told_twice_ends_at_once() {
+    let folder = TempDir::new().unwrap();
+    let mut server = serve(&folder, &["--auth", "open", "--set", "drain.deadline=1h"]);
+    let _unfinished = unfinished_request(&server);
+    server.terminate().unwrap();
+    while !server.stderr().contains("draining") {
+        std::hint::spin_loop();
+    }
+    server.terminate().unwrap();
+    assert_eq!(server.wait_exit(PATIENCE).unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_request_that_does_not_end_is_dropped_at_the_deadline() {
+    let folder = TempDir::new().unwrap();
+    let mut server = serve(&folder, &["--auth", "open", "--set", "drain.deadline=10ms"]);
+    let _unfinished = unfinished_request(&server);
+    server.terminate().unwrap();
+    assert!(server.wait_exit(PATIENCE).unwrap().success(), "{}", server.stderr());
+}
+
 // Behaviours 10 and 11
 #[test]
 fn what_was_answered_outlives_kill_9_and_is_stored_once() {
@@ -129,6 +151,22 @@ fn post(server: &Gateway, path: &str, body: &str) -> String {
         format!("host: {}\r\nconnection: close\r\ncontent-type: application/json", server.address());
     let length = body.len();
     exchange(server, &format!("POST {path} HTTP/1.1\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}"))
+}
+
+/// A request whose body the server has begun to wait for, and that never comes.
+fn unfinished_request(server: &Gateway) -> TcpStream {
+    let mut socket = TcpStream::connect(server.address()).unwrap();
+    let headers = "content-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue";
+    write!(
+        socket,
+        "POST /v1/conversations?user=alice HTTP/1.1\r\nhost: {}\r\n{headers}\r\n\r\n",
+        server.address()
+    )
+    .unwrap();
+    let mut answer = [0; 25];
+    socket.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
+    socket
 }
 
 fn exchange(server: &Gateway, request: &str) -> String {

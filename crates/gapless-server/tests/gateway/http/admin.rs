@@ -1,8 +1,10 @@
 //! What operators do.
 
+use gapless_proto::CloseCode;
 use serde_json::{Value, json};
 
 use super::api::{Api, seqs};
+use crate::test_server::conv;
 
 // Behaviour 9
 #[tokio::test]
@@ -46,10 +48,29 @@ async fn all_epochs_are_raised_at_once() {
 }
 
 #[tokio::test]
-async fn a_user_without_connections_is_kicked_from_none() {
+async fn all_connections_of_a_kicked_user_end() {
     let server = Api::start().await;
+    let mut connections = [server.connect("alice").await, server.connect("alice").await];
+    let mut bob = server.connect("bob").await;
+
     let kicked = server.admin().post("/v1/admin/users/alice/kick", &Value::Null).await.done();
-    assert_eq!(kicked["closed"], 0);
+    assert_eq!(kicked["closed"], 2);
+    for connection in &mut connections {
+        connection.expect_close_with(CloseCode::Kicked).await;
+    }
+    bob.settle().await;
+    let nobody = server.admin().post("/v1/admin/users/nobody/kick", &Value::Null).await.done();
+    assert_eq!(nobody["closed"], 0);
+}
+
+// Behaviour 8
+#[tokio::test]
+async fn a_raised_epoch_is_told_to_those_who_are_connected() {
+    let server = Api::start().await;
+    server.conversation("c", &["alice"]).await;
+    let mut alice = server.connect("alice").await;
+    server.admin().post("/v1/admin/conversations/c/epoch", &Value::Null).await.done();
+    alice.expect_hint(&conv("c")).await;
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 use super::description::Description;
+use crate::client::Client;
 use crate::test_server::TestServer;
 
 /// A gateway, as seen by those who call its API.
@@ -56,6 +57,11 @@ impl Api {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// A user's WebSocket.
+    pub(crate) async fn connect(&self, name: &str) -> Client {
+        self.server.connect(name).await
     }
 
     pub(crate) fn description(&self) -> &Description {

@@ -48,6 +48,10 @@ async fn a_web_page_of_elsewhere_does_not_reach_an_open_server() {
             answer.refused(403, "FORBIDDEN");
         }
     }
+    let page = alice.clone().with_header("origin", "https://evil.example");
+    let upgrade = page.with_header("connection", "upgrade").with_header("upgrade", "websocket");
+    upgrade.get("/v1/ws").await.refused(403, "FORBIDDEN");
+
     let with_tokens = Api::start().await;
     with_tokens
         .user("alice")
