@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::auth::Authenticator;
-use crate::config::Config;
+use crate::config::{AuthConfig, Config};
 use crate::hub::{self, HubHandle, HubReader, SessionHandle};
 use crate::meters::Meters;
 use crate::{exposition, http, listener, upgrade};
@@ -139,6 +139,9 @@ impl Gateway {
 /// Why a gateway ended before it was told to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// Everyone would be let in from everywhere.
+    #[error("an open gateway must listen on a loopback address; listen on 127.0.0.1, or take tokens")]
+    OpenToTheWorld,
     /// The store tells no more news.
     #[error("the store was closed while the gateway was running; close it after the gateway has returned")]
     StoreClosed,
@@ -158,6 +161,10 @@ pub async fn run(
     news: NewsReceiver,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
+    let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    if config.auth == AuthConfig::Open && !is_local {
+        return Err(RunError::OpenToTheWorld);
+    }
     let (gateway, reader) = Gateway::new(config, store);
     let router = http::service(&gateway, get(upgrade::upgrade));
     let mut upkeep = upkeep(&gateway, reader, news);

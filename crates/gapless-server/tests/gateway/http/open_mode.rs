@@ -1,8 +1,16 @@
 //! A server that lets everyone in.
 
+use std::future::pending;
+use std::net::Ipv4Addr;
+
+use gapless_server::{AuthConfig, Config, RunError};
+use gapless_store::StoreUrl;
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
 
 use super::api::{Api, Caller, seqs};
+use crate::client::within;
 
 #[tokio::test]
 async fn an_open_server_believes_who_one_says_one_is() {
@@ -59,6 +67,18 @@ async fn a_web_page_of_elsewhere_does_not_reach_an_open_server() {
         .get("/v1/conversations")
         .await
         .done();
+}
+
+// Behaviour 20
+#[tokio::test]
+async fn an_open_gateway_does_not_run_beyond_loopback_whoever_starts_it() {
+    let folder = TempDir::new().unwrap();
+    let url = StoreUrl::Sqlite(folder.path().join("gapless.db"));
+    let (store, news) = gapless_store::open(&url).await.unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
+    let config = Config { auth: AuthConfig::Open, ..Config::default() };
+    let ended = within(gapless_server::run(listener, config, store, news, pending())).await;
+    assert!(matches!(ended, Err(RunError::OpenToTheWorld)), "{ended:?}");
 }
 
 fn named(server: &Api, user: &'static str) -> Caller {
