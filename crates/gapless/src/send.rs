@@ -75,12 +75,23 @@ async fn send(args: Args, key: Key) -> anyhow::Result<ExitCode> {
         }
         anyhow::Ok(sender)
     };
-    let sender = tokio::select! {
-        sender = sending => sender?,
+    let outcome = tokio::select! {
+        outcome = sending => outcome,
         stopped = watch_over(&mut events) => anyhow::bail!(stopped),
+    };
+    let sender = match outcome {
+        Ok(sender) => sender,
+        // The events say why.
+        Err(error) if is_stopped(&error) => anyhow::bail!(watch_over(&mut events).await),
+        Err(error) => return Err(error),
     };
     sender.client.close().await;
     Ok(if sender.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn is_stopped(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(SendError::Stopped))
+        || matches!(error.downcast_ref(), Some(TicketError::Stopped { .. }))
 }
 
 /// Remarks on the connection until the client stops; returns why it did.

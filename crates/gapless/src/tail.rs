@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use gapless_client::{
     Client, ClientConfig, ClientEvent, Events, FileState, HandleFirst, Handled, LocalState, MemoryState,
-    StopReason,
+    StopReason, WatchError,
 };
 use gapless_proto::{ConvId, ErrorCode, Seq};
 
@@ -57,7 +57,11 @@ async fn tail(args: &Args, config: ClientConfig, state: impl LocalState) -> anyh
     let failure = printer.failure();
     let state = HandleFirst::new(state, move |what: Handled<'_>| printer.print(what));
     let (client, mut events) = Client::start(config, state).await?;
-    client.watch_after(&args.conv, args.after.unwrap_or(Seq::ZERO)).await?;
+    match client.watch_after(&args.conv, args.after.unwrap_or(Seq::ZERO)).await {
+        // If it has stopped already, the events say why.
+        Ok(()) | Err(WatchError::Stopped) => {}
+        Err(error @ WatchError::TooMany { .. }) => return Err(error.into()),
+    }
 
     let end = follow(args, &screen, &mut events).await;
     screen.finish();
