@@ -123,6 +123,7 @@ impl Committer {
             }
             self.admit(waiting, &mut batch);
         }
+        metrics::histogram!("gapless_commit_appends").record(batch.len() as f64);
         batch
     }
 

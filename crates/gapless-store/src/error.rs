@@ -110,6 +110,12 @@ pub enum OpenError {
     /// The database server isn't one that keeps what the store promises.
     #[error("the database can't be used, since {0}")]
     Unsuitable(&'static str),
+    /// The file may be read and not be written.
+    #[error("{} may only be read; give the server's user the right to write it", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
     /// The database was written by a later version.
     #[error(
         "the database has schema version {found}, and this program knows up to {known}; run a newer gapless"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::{Migrated, OpenError};
 
@@ -44,6 +44,10 @@ pub(super) fn lock(path: &Path) -> Result<FileLock, OpenError> {
 /// Opens the connection that writes; makes the file if there is none.
 pub(super) fn open_for_writing(path: &Path) -> Result<Connection, OpenError> {
     let connection = open(path)?;
+    // SQLite opens a file that may not be written nevertheless, and would fail at the first append.
+    if connection.is_readonly(MAIN_DB).map_err(|error| not_opened(path, error))? {
+        return Err(OpenError::ReadOnly { path: path.to_owned() });
+    }
     claim(path, &connection).map_err(|error| not_opened(path, error))??;
     set_up_for_writing(&connection).map_err(|error| not_opened(path, error))?;
     Ok(connection)
@@ -147,4 +151,28 @@ fn not_opened(path: &Path, error: rusqlite::Error) -> OpenError {
 
 pub(super) fn unreachable(error: impl std::error::Error + Send + Sync + 'static) -> OpenError {
     OpenError::Unreachable(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Behaviour 11
+    #[test]
+    fn every_commit_is_flushed() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_for_writing(&folder.path().join("gapless.db")).unwrap();
+        let journal: String = connection.query_row("PRAGMA journal_mode", (), |row| row.get(0)).unwrap();
+        let synchronous: i32 = connection.query_row("PRAGMA synchronous", (), |row| row.get(0)).unwrap();
+        assert_eq!((journal.as_str(), synchronous), ("wal", 2));
+    }
+
+    #[test]
+    fn a_connection_that_reads_can_not_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gapless.db");
+        migrate(&path, &mut open_for_writing(&path).unwrap()).unwrap();
+        let reader = open_for_reading(&path).unwrap();
+        assert!(reader.execute("DELETE FROM feed", ()).is_err());
+    }
 }

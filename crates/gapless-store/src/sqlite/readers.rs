@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,25 +20,25 @@ const READS_WAITING_MAX: usize = 8_192;
 pub(super) struct Readers {
     admission: Semaphore,
     turns: Arc<Semaphore>,
-    idle: Arc<Mutex<Idle>>,
+    /// `None` once the pool is closed.
+    idle: Arc<Mutex<Option<Idle>>>,
 }
 
-/// The connections that nobody uses at the moment.
+/// The connections that nobody uses at the moment, and the right to the file.
 #[derive(Debug)]
 struct Idle {
     connections: Vec<Connection>,
-    /// Gone once the pool is closed.
-    _lock: Option<FileLock>,
+    _lock: FileLock,
 }
 
 impl Readers {
     pub(super) fn open(path: &Path, lock: FileLock) -> Result<Self, OpenError> {
         let connections = (0..READERS).map(|_| file::open_for_reading(path)).collect::<Result<_, _>>()?;
-        let idle = Idle { connections, _lock: Some(lock) };
+        let idle = Idle { connections, _lock: lock };
         Ok(Self {
             admission: Semaphore::new(READS_WAITING_MAX),
             turns: Arc::new(Semaphore::new(READERS as usize)),
-            idle: Arc::new(Mutex::new(idle)),
+            idle: Arc::new(Mutex::new(Some(idle))),
         })
     }
 
@@ -67,22 +67,20 @@ impl Readers {
             self.turns.close();
             drop(all);
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.connections.clear();
-        idle._lock = None;
+        drop(lock(&self.idle).take());
     }
 }
 
 /// A connection and the turn to use it; both go back when this is dropped, whatever became of the read.
 struct Lent {
     connection: Option<Connection>,
-    idle: Arc<Mutex<Idle>>,
+    idle: Arc<Mutex<Option<Idle>>>,
     _turn: OwnedSemaphorePermit,
 }
 
 impl Lent {
-    fn take(idle: Arc<Mutex<Idle>>, turn: OwnedSemaphorePermit) -> Result<Self, StoreError> {
-        let connection = idle.lock().unwrap_or_else(PoisonError::into_inner).connections.pop();
+    fn take(idle: Arc<Mutex<Option<Idle>>>, turn: OwnedSemaphorePermit) -> Result<Self, StoreError> {
+        let connection = lock(&idle).as_mut().and_then(|idle| idle.connections.pop());
         if connection.is_none() {
             return Err(StoreError::Closed);
         }
@@ -100,7 +98,12 @@ impl Deref for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.connections.extend(self.connection.take());
+        if let Some(idle) = lock(&self.idle).as_mut() {
+            idle.connections.extend(self.connection.take());
+        }
     }
+}
+
+fn lock(idle: &Mutex<Option<Idle>>) -> MutexGuard<'_, Option<Idle>> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,7 +21,7 @@ contract![
 async fn what_waits_is_committed_before_a_store_closes(mut world: World) {
     let chat = world.create("chat", &["alice"]).await;
     let mut waiting = Vec::new();
-    for number in 0..300 {
+    for number in 0..3_000 {
         let operation = message("alice", &format!("k{number}"), body("hi"));
         let mut send = chat.store.append(chat.request(Authority::Member, operation), None);
         assert!((&mut send).now_or_never().is_none());
@@ -31,7 +31,7 @@ async fn what_waits_is_committed_before_a_store_closes(mut world: World) {
     for (number, send) in waiting.into_iter().enumerate() {
         assert_eq!(seq_of(send.await), number as u64 + 2);
     }
-    each_once_in_order(&seqs(&world.conversation("chat").log().await), 301).unwrap();
+    each_once_in_order(&seqs(&world.conversation("chat").log().await), 3_001).unwrap();
 }
 
 async fn a_closed_store_refuses_everything(world: World) {
