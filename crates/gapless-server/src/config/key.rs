@@ -51,7 +51,9 @@ pub const KEYS: &[Key] = &[
         "jwt",
         "who is let in: jwt (whoever has a token), or open (everyone; on loopback only)",
     ),
-    Key::new("auth.secrets", "", "what signs tokens; the first signs, all verify").list().secret(),
+    Key::new("auth.secrets", "", "what signs tokens, with commas between; the first signs, all verify")
+        .list()
+        .secret(),
     Key::new("auth.secrets_file", "", "a file with the secrets, one a line, instead of auth.secrets"),
     Key::new("limits.body_bytes_max", "64KiB", "the longest body of a message"),
     Key::new("limits.handshake_max", "10s", "how long a connection may take to say what it wants"),
