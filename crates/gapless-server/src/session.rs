@@ -184,7 +184,8 @@ impl Session {
             body_bytes_max: config.body_bytes_max as u64,
             expires_at: self.identity.expires_at,
         };
-        self.answer(&ServerMessage::Welcome(welcome));
+        // A notice may have come first.
+        self.answers.push_front(Frame::from(ServerMessage::Welcome(welcome).encode()));
         self.state = State::Serving;
         ControlFlow::Continue(())
     }
@@ -241,16 +242,20 @@ impl Session {
         self.answer(&ServerMessage::Error(refusal.into_reply(rid)));
     }
 
-    /// Takes what to write next.
+    /// Takes what to write next: nothing before the welcome, and nothing of the hub's after the last answer.
     fn next_outgoing(&mut self) -> Option<Frame> {
+        let takes_pushes = match self.state {
+            State::Loading(_) => return None,
+            State::Serving => true,
+            State::Finishing(_) => false,
+        };
         if let Some(answer) = self.answers.pop_front() {
             return Some(answer);
         }
         // An idle connection keeps no memory of its last burst.
         self.answers = VecDeque::new();
-        match self.state {
-            State::Serving => {}
-            State::Loading(_) | State::Finishing(_) => return None,
+        if !takes_pushes {
+            return None;
         }
         Some(match self.registration.session().mailbox().poll_outgoing()? {
             Outgoing::Event(frame) => frame,

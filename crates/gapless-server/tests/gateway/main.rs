@@ -3,6 +3,29 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on ends")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among others")]
 
+/// Makes two tests of each sentence, one a store.
+macro_rules! on_both_stores {
+    ($($sentence:ident),* $(,)?) => {
+        mod sqlite {
+            $(
+                #[tokio::test]
+                async fn $sentence() {
+                    super::$sentence(crate::test_server::TestServer::start().await).await;
+                }
+            )*
+        }
+
+        mod postgres {
+            $(
+                #[tokio::test]
+                async fn $sentence() {
+                    super::$sentence(crate::test_server::TestServer::start_on_postgres().await).await;
+                }
+            )*
+        }
+    };
+}
+
 mod client;
 mod drain;
 mod faulty_store;

@@ -5,10 +5,15 @@ use gapless_proto::{ClientMessage, ConvId, ErrorCode, ServerMessage};
 use crate::client::Client;
 use crate::test_server::{TestServer, conv, seq};
 
+on_both_stores!(
+    a_member_who_comes_and_goes_is_pushed_exactly_their_intervals,
+    a_member_who_comes_and_goes_syncs_exactly_their_intervals_from_any_cursor,
+    a_joiners_first_visible_entry_is_their_own_join,
+    a_foreign_conversation_is_refused_like_one_that_does_not_exist,
+);
+
 // Behaviour 14
-#[tokio::test]
-async fn a_member_who_comes_and_goes_is_pushed_exactly_their_intervals() {
-    let server = TestServer::start().await;
+async fn a_member_who_comes_and_goes_is_pushed_exactly_their_intervals(server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     let marker = server.conversation("marker", &["bob"]).await;
     let mut bob = server.connect("bob").await;
@@ -30,9 +35,7 @@ async fn a_member_who_comes_and_goes_is_pushed_exactly_their_intervals() {
 }
 
 // Behaviour 14
-#[tokio::test]
-async fn a_member_who_comes_and_goes_syncs_exactly_their_intervals_from_any_cursor() {
-    let server = TestServer::start().await;
+async fn a_member_who_comes_and_goes_syncs_exactly_their_intervals_from_any_cursor(server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     come_and_go(&server, &conv).await;
     let mut bob = server.connect("bob").await;
@@ -90,9 +93,7 @@ async fn what_is_queued_for_a_member_when_they_are_removed_is_only_what_they_may
 }
 
 // Behaviour 15
-#[tokio::test]
-async fn a_joiners_first_visible_entry_is_their_own_join() {
-    let server = TestServer::start().await;
+async fn a_joiners_first_visible_entry_is_their_own_join(server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     server.say(&conv, "alice", "secret").await;
     let mut bob = server.connect("bob").await;
@@ -107,9 +108,7 @@ async fn a_joiners_first_visible_entry_is_their_own_join() {
 }
 
 // Behaviour 20
-#[tokio::test]
-async fn a_foreign_conversation_is_refused_like_one_that_does_not_exist() {
-    let server = TestServer::start().await;
+async fn a_foreign_conversation_is_refused_like_one_that_does_not_exist(server: TestServer) {
     let foreign = server.conversation("foreign", &["alice"]).await;
     let mut mallory = server.connect("mallory").await;
 

@@ -6,10 +6,15 @@ use futures_util::future::join_all;
 
 use crate::test_server::{TestServer, seq};
 
+on_both_stores!(
+    three_users_who_send_at_the_same_time_all_see_one_log_without_holes,
+    every_member_is_pushed_every_entry_once_and_in_order,
+    paging_while_another_writes_meets_every_entry_once,
+    a_page_passes_what_its_reader_may_not_see,
+);
+
 // Behaviour 1
-#[tokio::test]
-async fn three_users_who_send_at_the_same_time_all_see_one_log_without_holes() {
-    let server = TestServer::start().await;
+async fn three_users_who_send_at_the_same_time_all_see_one_log_without_holes(server: TestServer) {
     let users = ["alice", "bob", "carol"];
     let conv = server.conversation("c", &users).await;
 
@@ -35,9 +40,7 @@ async fn three_users_who_send_at_the_same_time_all_see_one_log_without_holes() {
 }
 
 // Behaviour 1
-#[tokio::test]
-async fn every_member_is_pushed_every_entry_once_and_in_order() {
-    let server = TestServer::start().await;
+async fn every_member_is_pushed_every_entry_once_and_in_order(server: TestServer) {
     let conv = server.conversation("c", &["alice", "bob"]).await;
     let mut alice = server.connect("alice").await;
     let mut bob = server.connect("bob").await;
@@ -55,9 +58,7 @@ async fn every_member_is_pushed_every_entry_once_and_in_order() {
 }
 
 // Behaviour 2
-#[tokio::test]
-async fn paging_while_another_writes_meets_every_entry_once() {
-    let server = TestServer::start().await;
+async fn paging_while_another_writes_meets_every_entry_once(server: TestServer) {
     let conv = server.conversation("c", &["alice", "bob"]).await;
     let mut alice = server.connect("alice").await;
     let mut bob = server.connect("bob").await;
@@ -88,9 +89,7 @@ async fn paging_while_another_writes_meets_every_entry_once() {
 }
 
 // Behaviour 2
-#[tokio::test]
-async fn a_page_passes_what_its_reader_may_not_see() {
-    let server = TestServer::start().await;
+async fn a_page_passes_what_its_reader_may_not_see(server: TestServer) {
     let conv = server.conversation("c", &["alice", "bob"]).await;
     for number in 3..64 {
         server.say(&conv, "alice", &format!("m{number}")).await;

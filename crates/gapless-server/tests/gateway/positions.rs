@@ -6,10 +6,14 @@ use gapless_proto::{Epoch, ErrorCode, ServerMessage};
 
 use crate::test_server::{TestServer, seq};
 
+on_both_stores!(
+    a_cursor_ahead_of_the_log_or_of_another_epoch_is_named,
+    the_first_page_of_a_trimmed_log_says_so_and_has_what_is_kept,
+    after_all_is_trimmed_and_a_restart_the_next_entry_follows_the_head,
+);
+
 // Behaviour 8
-#[tokio::test]
-async fn a_cursor_ahead_of_the_log_or_of_another_epoch_is_named() {
-    let server = TestServer::start().await;
+async fn a_cursor_ahead_of_the_log_or_of_another_epoch_is_named(server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     let mut alice = server.connect("alice").await;
     let epoch = alice.sync(&conv, 0).await.epoch;
@@ -74,9 +78,7 @@ async fn a_connected_client_learns_of_a_raised_epoch() {
 }
 
 // Behaviour 9
-#[tokio::test]
-async fn the_first_page_of_a_trimmed_log_says_so_and_has_what_is_kept() {
-    let server = TestServer::start().await;
+async fn the_first_page_of_a_trimmed_log_says_so_and_has_what_is_kept(server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     for number in 0..9 {
         server.say(&conv, "alice", &format!("m{number}")).await;
@@ -93,9 +95,7 @@ async fn the_first_page_of_a_trimmed_log_says_so_and_has_what_is_kept() {
 }
 
 // Behaviour 9
-#[tokio::test]
-async fn after_all_is_trimmed_and_a_restart_the_next_entry_follows_the_head() {
-    let mut server = TestServer::start().await;
+async fn after_all_is_trimmed_and_a_restart_the_next_entry_follows_the_head(mut server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     for number in 0..9 {
         server.say(&conv, "alice", &format!("m{number}")).await;

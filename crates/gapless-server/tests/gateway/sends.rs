@@ -6,6 +6,14 @@ use gapless_proto::{ErrorCode, ServerMessage};
 use crate::faulty_store::AppendFault;
 use crate::test_server::{TestServer, keys};
 
+on_both_stores!(
+    ten_equal_sends_at_the_same_time_make_one_entry,
+    a_send_that_comes_again_after_a_restart_finds_its_entry,
+    a_key_with_another_body_is_refused_and_the_connection_goes_on,
+    pipelined_sends_keep_their_order,
+    a_send_that_races_the_senders_removal_is_before_the_leave_entry_or_refused,
+);
+
 // Behaviour 10
 #[tokio::test]
 async fn a_send_whose_reply_was_lost_is_stored_once_however_often_it_comes_again() {
@@ -30,9 +38,7 @@ async fn a_send_whose_reply_was_lost_is_stored_once_however_often_it_comes_again
 }
 
 // Behaviour 10
-#[tokio::test]
-async fn ten_equal_sends_at_the_same_time_make_one_entry() {
-    let server = TestServer::start().await;
+async fn ten_equal_sends_at_the_same_time_make_one_entry(server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     let clients = join_all((0..10).map(|_| server.connect("alice"))).await;
 
@@ -52,9 +58,7 @@ async fn ten_equal_sends_at_the_same_time_make_one_entry() {
 }
 
 // Behaviour 10
-#[tokio::test]
-async fn a_send_that_comes_again_after_a_restart_finds_its_entry() {
-    let mut server = TestServer::start().await;
+async fn a_send_that_comes_again_after_a_restart_finds_its_entry(mut server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     let first = server.connect("alice").await.send(&conv, "k").await;
 
@@ -66,9 +70,7 @@ async fn a_send_that_comes_again_after_a_restart_finds_its_entry() {
 }
 
 // Behaviour 10
-#[tokio::test]
-async fn a_key_with_another_body_is_refused_and_the_connection_goes_on() {
-    let server = TestServer::start().await;
+async fn a_key_with_another_body_is_refused_and_the_connection_goes_on(server: TestServer) {
     let conv = server.conversation("c", &["alice"]).await;
     let mut alice = server.connect("alice").await;
     alice.send(&conv, "k").await;
@@ -82,9 +84,7 @@ async fn a_key_with_another_body_is_refused_and_the_connection_goes_on() {
 }
 
 // Behaviour 12
-#[tokio::test]
-async fn pipelined_sends_keep_their_order() {
-    let server = TestServer::start().await;
+async fn pipelined_sends_keep_their_order(server: TestServer) {
     let conv = server.conversation("c", &["alice", "bob"]).await;
     let mut alice = server.connect("alice").await;
     let mut bob = server.connect("bob").await;
@@ -108,9 +108,7 @@ async fn pipelined_sends_keep_their_order() {
 }
 
 // Behaviour 13
-#[tokio::test]
-async fn a_send_that_races_the_senders_removal_is_before_the_leave_entry_or_refused() {
-    let server = TestServer::start().await;
+async fn a_send_that_races_the_senders_removal_is_before_the_leave_entry_or_refused(server: TestServer) {
     for round in 0..20 {
         let conv = server.conversation(&format!("c{round}"), &["alice", "bob"]).await;
         let mut bob = server.connect("bob").await;

@@ -63,7 +63,11 @@ async fn who_has_acknowledged_everything_is_not_hinted() {
 
 #[tokio::test]
 async fn news_that_the_gateway_never_got_is_found_in_the_heads() {
-    let (server, _) = server_without_news().await;
+    let only_by_heads = |config: &mut Config| {
+        quickly(config);
+        config.hub.lag_max = Duration::from_secs(3_600);
+    };
+    let (server, _) = TestServer::start_deaf_with(only_by_heads).await;
     let conv = server.conversation("c", &["alice", "bob"]).await;
     let mut bob = server.connect("bob").await;
 

@@ -8,6 +8,7 @@ use gapless_core::{Append, Appended, Authority, History, Operation};
 use gapless_proto::{Body, ConvId, DeviceId, Key, Seq, Timestamp, UserId};
 use gapless_server::{AuthConfig, Authenticator, Config, RunError, Scopes, Secret, TokenRequest};
 use gapless_store::{Creation, News, NewsReceiver, PAGE_ENTRIES_MAX, Store, StoreUrl};
+use gapless_testkit::SharedPostgres;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +23,8 @@ pub(crate) struct TestServer {
     config: Config,
     store: Arc<dyn Store>,
     running: Running,
-    folder: TempDir,
+    url: StoreUrl,
+    _folder: TempDir,
     /// Keeps a channel open that nobody sends to.
     silence: Option<mpsc::Sender<Vec<News>>>,
 }
@@ -35,12 +37,18 @@ struct Running {
 
 const SECRET: &str = "the secret of the gateways that these tests start";
 const OTHER_SECRET: &str = "the secret of a gateway that somebody else starts";
-const DATABASE: &str = "gapless.db";
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl TestServer {
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
+    }
+
+    /// Starts one on a PostgreSQL database of its own.
+    pub(crate) async fn start_on_postgres() -> Self {
+        let url = SharedPostgres::from_environment().fresh_database().parse().unwrap();
+        let (store, news) = gapless_store::open(&url).await.unwrap();
+        Self { url, ..Self::start_on(store, news, TempDir::new().unwrap(), |_| {}).await }
     }
 
     /// Starts one with another configuration than the default.
@@ -60,7 +68,7 @@ impl TestServer {
         let mut config = Config { auth: signed_with(SECRET), ..Config::default() };
         configure(&mut config);
         let running = Running::start(&config, &store, news).await;
-        Self { config, store, running, folder, silence: None }
+        Self { config, store, running, url: sqlite_in(&folder), _folder: folder, silence: None }
     }
 
     /// Starts one on a store that fails on demand.
@@ -90,14 +98,17 @@ impl TestServer {
     pub(crate) async fn restart(&mut self) {
         self.running.stop().await;
         self.store.close().await;
-        let (store, news) = open(&self.folder).await;
+        let (store, news) = gapless_store::open(&self.url).await.unwrap();
         self.store = store;
         self.running = Running::start(&self.config, &self.store, news).await;
     }
 
-    /// The database, past the store that is open on it.
+    /// The SQLite database, past the store that is open on it.
     pub(crate) fn database(&self) -> rusqlite::Connection {
-        rusqlite::Connection::open(self.folder.path().join(DATABASE)).unwrap()
+        let StoreUrl::Sqlite(path) = &self.url else {
+            panic!("the store isn't SQLite");
+        };
+        rusqlite::Connection::open(path).unwrap()
     }
 
     /// The keys of a conversation's messages, in the order of the log.
@@ -265,7 +276,11 @@ impl Running {
 }
 
 async fn open(folder: &TempDir) -> (Arc<dyn Store>, NewsReceiver) {
-    gapless_store::open(&StoreUrl::Sqlite(folder.path().join(DATABASE))).await.unwrap()
+    gapless_store::open(&sqlite_in(folder)).await.unwrap()
+}
+
+fn sqlite_in(folder: &TempDir) -> StoreUrl {
+    StoreUrl::Sqlite(folder.path().join("gapless.db"))
 }
 
 fn signed_with(secret: &str) -> AuthConfig {
