@@ -14,7 +14,8 @@ pub struct Page {
     pub epoch: Epoch,
     /// The oldest seq that is kept; `head + 1` when all is trimmed.
     pub min_seq: Seq,
-    /// The newest seq of the feed, visible to the reader or not.
+    /// The newest seq of the feed, visible to the reader or not. For a former member who would see what follows if they came
+    /// back (`history: all`), their leave entry: no cursor may pass what can become visible yet.
     pub head: Seq,
     /// Where the next page starts: the last seq returned while `has_more`, else `max(after, head)`.
     pub next_after: Seq,

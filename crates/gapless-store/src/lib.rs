@@ -8,6 +8,7 @@ mod error;
 mod news;
 mod open;
 mod postgres;
+mod seen;
 mod sqlite;
 mod store;
 

@@ -1,11 +1,12 @@
 //! A page: one statement, so one moment.
 
-use gapless_proto::{Entry, Epoch, Page, Seq};
+use gapless_proto::Page;
 use tokio_postgres::Row;
 
 use super::fault::Fault;
 use super::readers::Readers;
 use super::rows::{self, bigint, entry_columns};
+use crate::seen::Seen;
 use crate::{PAGE_ENTRIES_MAX, PageError, PageRequest, Reader, StoreError};
 
 /// The latest membership that begins at or before a place; no earlier one reaches beyond it.
@@ -28,10 +29,12 @@ macro_rules! latest_joined_by {
 /// entries are sorted, and a later one isn't begun while the earlier ones give enough. The first membership that reaches
 /// beyond the cursor tells whether anything that the user may see is trimmed.
 pub(super) const USER_PAGE: &str = concat!(
-    "SELECT f.epoch, f.head, f.min_seq, f.visible_from, ",
+    "SELECT f.epoch, f.head, f.min_seq, f.visible_from, f.held_at, ",
     entry_columns!(),
     " FROM ( \
-         SELECT f.epoch, f.head, f.min_seq, ( \
+         SELECT f.epoch, f.head, f.min_seq, CASE WHEN f.history = 'all' THEN ( \
+             SELECT m.to_seq FROM member m WHERE m.feed = $1 AND m.user_id = $2 ORDER BY m.joined_seq DESC LIMIT 1 \
+         ) END AS held_at, ( \
              SELECT m.from_seq FROM member m \
              WHERE m.feed = $1 AND m.user_id = $2 AND m.joined_seq >= ",
     latest_joined_by!("$3"),
@@ -54,7 +57,7 @@ pub(super) const USER_PAGE: &str = concat!(
 
 /// The page of one who sees everything.
 pub(super) const SERVICE_PAGE: &str = concat!(
-    "SELECT f.epoch, f.head, f.min_seq, 1::bigint, ",
+    "SELECT f.epoch, f.head, f.min_seq, 1::bigint, NULL::bigint, ",
     entry_columns!(),
     " FROM feed f LEFT JOIN LATERAL ( \
          SELECT * FROM entry e WHERE e.feed = $1 AND e.seq > $2 AND f.epoch = coalesce($4, f.epoch) \
@@ -74,68 +77,30 @@ pub(super) async fn page(readers: &Readers, request: &PageRequest) -> Result<Pag
         }
         Reader::Service => readers.query(SERVICE_PAGE, &[&conv, &after, &rows_max, &epoch]).await?,
     };
-    let Some(seen) = Seen::of(&rows).map_err(StoreError::from)? else {
-        return Err(PageError::NotFound);
+    let seen = seen(&rows).map_err(StoreError::from)?.ok_or(PageError::NotFound)?;
+    seen.into_page(request, limit as usize)
+}
+
+fn seen(rows: &[Row]) -> Result<Option<Seen>, Fault> {
+    let Some(first) = rows.first() else {
+        return Ok(None);
     };
-    if request.epoch.is_some_and(|epoch| epoch != seen.epoch) {
-        return Err(PageError::EpochChanged { epoch: seen.epoch });
-    }
-    if request.after > seen.head {
-        return Err(PageError::CursorAhead { head: seen.head });
-    }
-    Ok(seen.page(request.after, limit as usize))
-}
-
-/// What a statement saw: the feed, and one entry more than asked for if there is one.
-struct Seen {
-    epoch: Epoch,
-    head: Seq,
-    min_seq: Seq,
-    /// Where the first stretch begins that the reader may see and that reaches beyond the cursor.
-    visible_from: Option<Seq>,
-    entries: Vec<Entry>,
-}
-
-impl Seen {
-    fn of(rows: &[Row]) -> Result<Option<Self>, Fault> {
-        let Some(first) = rows.first() else {
-            return Ok(None);
-        };
-        let mut entries = Vec::with_capacity(rows.len());
-        for row in rows {
-            if !rows::is_null(row, 4)? {
-                entries.push(rows::entry(row, 4)?);
-            }
-        }
-        // They are sorted already, but SQL promises an order only for the whole statement; telling that they are costs nothing.
-        entries.sort_unstable_by_key(|entry| entry.seq);
-        Ok(Some(Self {
-            epoch: rows::epoch(first, 0)?,
-            head: rows::seq(first, 1)?,
-            min_seq: rows::seq(first, 2)?,
-            visible_from: rows::seq_or_null(first, 3)?,
-            entries,
-        }))
-    }
-
-    fn page(mut self, after: Seq, limit: usize) -> Page {
-        let has_more = self.entries.len() > limit;
-        self.entries.truncate(limit);
-        let next_after = match self.entries.last() {
-            Some(last) if has_more => last.seq,
-            Some(_) | None => self.head,
-        };
-        let is_seen_trimmed = self.visible_from.is_some_and(|from| from < self.min_seq);
-        Page {
-            epoch: self.epoch,
-            min_seq: self.min_seq,
-            head: self.head,
-            next_after,
-            has_more,
-            trimmed: after.next() < self.min_seq && is_seen_trimmed,
-            events: self.entries,
+    let mut entries = Vec::with_capacity(rows.len());
+    for row in rows {
+        if !rows::is_null(row, 5)? {
+            entries.push(rows::entry(row, 5)?);
         }
     }
+    // They are sorted already, but SQL promises an order only for the whole statement; telling that they are costs nothing.
+    entries.sort_unstable_by_key(|entry| entry.seq);
+    Ok(Some(Seen {
+        epoch: rows::epoch(first, 0)?,
+        head: rows::seq(first, 1)?,
+        min_seq: rows::seq(first, 2)?,
+        visible_from: rows::seq_or_null(first, 3)?,
+        held_at: rows::seq_or_null(first, 4)?,
+        entries,
+    }))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The reads. Each is one statement, so all that it returns belongs to one moment.
 
-use gapless_proto::{ConvId, Entry, Epoch, Page, Seq, UserId};
+use gapless_proto::{ConvId, Page, Seq, UserId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Columns, integer};
+use crate::seen::Seen;
 use crate::{
     FeedHead, FeedInfo, LogSlice, Membership, PAGE_ENTRIES_MAX, PageError, PageRequest, Reader, StoreError,
 };
@@ -23,6 +24,9 @@ SELECT f.epoch, f.head, f.min_seq,
            AND joined_seq >= coalesce(
                (SELECT max(joined_seq) FROM member WHERE feed = ?1 AND user_id = ?2 AND joined_seq <= ?3), 0)
          ORDER BY joined_seq LIMIT 1),
+       CASE WHEN f.history = 'all' THEN
+           (SELECT to_seq FROM member WHERE feed = ?1 AND user_id = ?2 ORDER BY joined_seq DESC LIMIT 1)
+       END,
        e.seq, e.kind, e.sender, e.key, e.ts, e.body
   FROM feed f
   LEFT JOIN member m
@@ -40,7 +44,7 @@ SELECT f.epoch, f.head, f.min_seq,
  LIMIT ?4";
 
 const PAGE_OF_SERVICE: &str = "
-SELECT f.epoch, f.head, f.min_seq, 1, 1,
+SELECT f.epoch, f.head, f.min_seq, 1, 1, NULL,
        e.seq, e.kind, e.sender, e.key, e.ts, e.body
   FROM feed f
   LEFT JOIN entry e ON e.feed = ?1 AND e.seq > ?2
@@ -96,30 +100,11 @@ const INFO: &str = "SELECT epoch, head, members, min_seq, history FROM feed WHER
 
 pub(super) fn page(connection: &Connection, request: &PageRequest) -> Result<Page, PageError> {
     let limit = request.limit.clamp(1, PAGE_ENTRIES_MAX);
-    let Some(rows) = page_rows(connection, request, limit).map_err(StoreError::from)? else {
-        return Err(PageError::NotFound);
-    };
-    rows.into_page(request, limit as usize)
+    let seen = page_rows(connection, request, limit).map_err(StoreError::from)?;
+    seen.ok_or(PageError::NotFound)?.into_page(request, limit as usize)
 }
 
-/// What a page is made of.
-struct PageRows {
-    epoch: Epoch,
-    head: Seq,
-    min_seq: Seq,
-    /// Whether the reader may know of the conversation.
-    is_known: bool,
-    /// Where the first stretch begins that the reader may see and that reaches beyond the cursor.
-    visible_from: Option<Seq>,
-    /// One more than the page may have, if there are so many.
-    entries: Vec<Entry>,
-}
-
-fn page_rows(
-    connection: &Connection,
-    request: &PageRequest,
-    limit: u32,
-) -> rusqlite::Result<Option<PageRows>> {
+fn page_rows(connection: &Connection, request: &PageRequest, limit: u32) -> rusqlite::Result<Option<Seen>> {
     let (conv, after) = (request.conv.as_str(), integer(request.after.get()));
     match &request.reader {
         Reader::User(user) => {
@@ -133,55 +118,23 @@ fn page_rows(
     }
 }
 
-fn collect_page(mut rows: rusqlite::Rows<'_>) -> rusqlite::Result<Option<PageRows>> {
-    let mut page: Option<PageRows> = None;
+/// `None` when there is no such conversation, or the reader may not know of it.
+fn collect_page(mut rows: rusqlite::Rows<'_>) -> rusqlite::Result<Option<Seen>> {
+    let mut page: Option<Seen> = None;
     while let Some(row) = rows.next()? {
         let mut columns = Columns::of(row);
-        let head = PageRows {
-            epoch: columns.epoch()?,
-            head: columns.seq()?,
-            min_seq: columns.seq()?,
-            is_known: columns.flag()?,
-            visible_from: columns.seq_or_null()?,
-            entries: Vec::new(),
-        };
-        let page = page.get_or_insert(head);
+        let (epoch, head, min_seq) = (columns.epoch()?, columns.seq()?, columns.seq()?);
+        if !columns.flag()? {
+            return Ok(None);
+        }
+        let (visible_from, held_at) = (columns.seq_or_null()?, columns.seq_or_null()?);
+        let page =
+            page.get_or_insert(Seen { epoch, head, min_seq, visible_from, held_at, entries: Vec::new() });
         if !columns.is_null()? {
             page.entries.push(columns.entry()?);
         }
     }
     Ok(page)
-}
-
-impl PageRows {
-    fn into_page(mut self, request: &PageRequest, limit: usize) -> Result<Page, PageError> {
-        if !self.is_known {
-            return Err(PageError::NotFound);
-        }
-        if request.epoch.is_some_and(|epoch| epoch != self.epoch) {
-            return Err(PageError::EpochChanged { epoch: self.epoch });
-        }
-        if request.after > self.head {
-            return Err(PageError::CursorAhead { head: self.head });
-        }
-        let has_more = self.entries.len() > limit;
-        self.entries.truncate(limit);
-        let next_after = match self.entries.last() {
-            Some(last) if has_more => last.seq,
-            Some(_) | None => self.head,
-        };
-        let trimmed =
-            request.after.next() < self.min_seq && self.visible_from.is_some_and(|from| from < self.min_seq);
-        Ok(Page {
-            epoch: self.epoch,
-            min_seq: self.min_seq,
-            head: self.head,
-            next_after,
-            has_more,
-            trimmed,
-            events: self.entries,
-        })
-    }
 }
 
 pub(super) fn log(

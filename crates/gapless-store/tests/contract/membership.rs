@@ -14,6 +14,7 @@ contract![
     coming_and_going_shows_exactly_the_union_of_the_intervals,
     whole_history_shows_the_time_before_and_between,
     whole_history_ends_with_the_membership,
+    whole_history_leaves_no_hole_for_who_reads_while_away_and_comes_back,
     a_random_history_reads_like_the_model_from_every_cursor,
     a_stranger_and_a_missing_conversation_look_the_same,
     joining_or_leaving_twice_is_the_first_time,
@@ -68,6 +69,18 @@ async fn whole_history_ends_with_the_membership(world: World) {
     chat.leave("bob", "bob").await;
     chat.say_many("alice", "b", 2).await;
     assert_reads(&chat, &[1, 2, 3, 4, 5]).await;
+}
+
+// Behaviour 14
+async fn whole_history_leaves_no_hole_for_who_reads_while_away_and_comes_back(world: World) {
+    let chat = world.create_with(History::All, "chat", &["alice", "bob"]).await;
+    chat.leave("bob", "alice").await;
+    chat.say_many("alice", "away", 2).await;
+    let away = chat.page("bob", 0, 50).await;
+    assert_eq!((seqs(&away.events), away.next_after), (vec![1, 2, 3], seq(3)));
+    chat.join("bob", "alice").await;
+    let back = chat.page("bob", away.next_after.get(), 50).await;
+    assert_eq!((seqs(&back.events), back.next_after), (vec![4, 5, 6], seq(6)));
 }
 
 // Behaviour 2, 9, 14, 15

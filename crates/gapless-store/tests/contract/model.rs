@@ -50,6 +50,8 @@ pub(crate) struct Model {
 struct User {
     is_member: bool,
     was_member: bool,
+    /// The latest leave entry; 0 before there is any.
+    left: u64,
     visible: BTreeSet<u64>,
 }
 
@@ -87,6 +89,8 @@ impl Model {
             has_more,
             next_after: match seqs.last() {
                 Some(last) if has_more => *last,
+                // What follows may become visible yet, so no cursor passes it.
+                _ if self.history == History::All && !user.is_member => user.left.max(after),
                 _ => self.head,
             },
             trimmed: (after + 1..self.min_seq).any(|seq| user.visible.contains(&seq)),
@@ -110,6 +114,7 @@ impl Model {
         if self.users[who].is_member {
             self.append();
             self.users[who].is_member = false;
+            self.users[who].left = self.head;
         }
     }
 
