@@ -13,6 +13,7 @@ mod heartbeat;
 mod hub;
 mod membership;
 mod outbox;
+mod seen;
 
 pub use append::{
     Append, AppendBatch, AppendOutcome, AppendRefusal, Appended, Authority, FeedRow, FeedState, Operation,
@@ -27,3 +28,4 @@ pub use heartbeat::{Beat, Heartbeat, HeartbeatConfig};
 pub use hub::{FeedNews, Fresh, Hub, HubCommand, HubConfig, Standing};
 pub use membership::{History, Interval, MemberState, MembershipRow};
 pub use outbox::{Outbox, OutboxConfig, OutboxError, OutboxId, OutboxMessage};
+pub use seen::{CursorRefusal, Seen};

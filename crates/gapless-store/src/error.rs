@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gapless_core::AppendRefusal;
+use gapless_core::{AppendRefusal, CursorRefusal};
 use gapless_proto::{Epoch, Seq};
 
 /// The store can't answer at the moment, or is broken. The source is for the log, never for a peer.
@@ -84,6 +84,15 @@ pub enum PageError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<CursorRefusal> for PageError {
+    fn from(refusal: CursorRefusal) -> Self {
+        match refusal {
+            CursorRefusal::EpochChanged { epoch } => Self::EpochChanged { epoch },
+            CursorRefusal::Ahead { head } => Self::CursorAhead { head },
+        }
+    }
 }
 
 /// Why a store can't be opened.

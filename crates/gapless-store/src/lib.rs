@@ -8,7 +8,6 @@ mod error;
 mod news;
 mod open;
 mod postgres;
-mod seen;
 mod sqlite;
 mod store;
 

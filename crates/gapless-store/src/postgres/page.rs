@@ -1,12 +1,12 @@
 //! A page: one statement, so one moment.
 
+use gapless_core::Seen;
 use gapless_proto::Page;
 use tokio_postgres::Row;
 
 use super::fault::Fault;
 use super::readers::Readers;
 use super::rows::{self, bigint, entry_columns};
-use crate::seen::Seen;
 use crate::{PAGE_ENTRIES_MAX, PageError, PageRequest, Reader, StoreError};
 
 /// The latest membership that begins at or before a place; no earlier one reaches beyond it.
@@ -78,7 +78,7 @@ pub(super) async fn page(readers: &Readers, request: &PageRequest) -> Result<Pag
         Reader::Service => readers.query(SERVICE_PAGE, &[&conv, &after, &rows_max, &epoch]).await?,
     };
     let seen = seen(&rows).map_err(StoreError::from)?.ok_or(PageError::NotFound)?;
-    seen.into_page(request, limit as usize)
+    Ok(seen.into_page(request.after, request.epoch, limit as usize)?)
 }
 
 fn seen(rows: &[Row]) -> Result<Option<Seen>, Fault> {

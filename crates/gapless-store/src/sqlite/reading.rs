@@ -1,10 +1,10 @@
 //! The reads. Each is one statement, so all that it returns belongs to one moment.
 
+use gapless_core::Seen;
 use gapless_proto::{ConvId, Page, Seq, UserId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Columns, integer};
-use crate::seen::Seen;
 use crate::{
     FeedHead, FeedInfo, LogSlice, Membership, PAGE_ENTRIES_MAX, PageError, PageRequest, Reader, StoreError,
 };
@@ -101,7 +101,8 @@ const INFO: &str = "SELECT epoch, head, members, min_seq, history FROM feed WHER
 pub(super) fn page(connection: &Connection, request: &PageRequest) -> Result<Page, PageError> {
     let limit = request.limit.clamp(1, PAGE_ENTRIES_MAX);
     let seen = page_rows(connection, request, limit).map_err(StoreError::from)?;
-    seen.ok_or(PageError::NotFound)?.into_page(request, limit as usize)
+    let seen = seen.ok_or(PageError::NotFound)?;
+    Ok(seen.into_page(request.after, request.epoch, limit as usize)?)
 }
 
 fn page_rows(connection: &Connection, request: &PageRequest, limit: u32) -> rusqlite::Result<Option<Seen>> {
