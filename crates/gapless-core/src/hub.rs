@@ -298,7 +298,7 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
             }
             return;
         }
-        if let Some(end) = audience.ack(session, cursor, now) {
+        if let Some(end) = audience.ack(session, cursor, self.config.lag_max, now) {
             self.leave_audience(session, conv);
             if let Some(entered) = self.sessions.get_mut(session) {
                 entered.feeds.remove(conv);

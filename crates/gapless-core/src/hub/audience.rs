@@ -159,13 +159,14 @@ impl<S: Clone + Ord> Audience<S> {
         Some(Position { epoch: self.position.epoch, seq: reader.visible_head(self.position.seq) })
     }
 
-    /// Moves a session's cursor. Once it holds all that it may ever see, so that it need not stay, returns where that ends.
-    pub(super) fn ack(&mut self, session: &S, cursor: Seq, now: Instant) -> Option<Seq> {
+    /// Moves a session's cursor, so that it is hinted after the shortest lag again. Once it holds all that it may ever see, so that it need not stay, returns where that ends.
+    pub(super) fn ack(&mut self, session: &S, cursor: Seq, lag_max: Duration, now: Instant) -> Option<Seq> {
         let head = self.position.seq;
         let reader = self.readers.get_mut(session)?;
         if cursor > reader.acked {
             reader.acked = cursor;
             reader.lagging_since = Some(now);
+            reader.hint_after = lag_max;
         }
         if reader.acked >= reader.visible_head(head) {
             reader.lagging_since = None;
@@ -173,7 +174,8 @@ impl<S: Clone + Ord> Audience<S> {
         reader.visible.to.filter(|to| reader.acked >= *to)
     }
 
-    /// Who has lagged for too long, with what they may see; each is due again after twice the time, up to `interval_max`.
+    /// Who has lagged for too long, with what they may see; each is due again after twice the time, up to `interval_max`,
+    /// until it reacts.
     pub(super) fn lagging(
         &mut self,
         lag_max: Duration,

@@ -329,6 +329,24 @@ fn who_never_acknowledges_is_hinted_ever_more_seldom() {
     assert!((10..=15).contains(&hints), "{hints} hints in ten minutes");
 }
 
+// Behaviour 17
+#[test]
+fn who_reacts_to_hints_is_hinted_after_three_seconds_again() {
+    let start = Instant::now();
+    let mut hub = hub_with_bob(3, start);
+    for second in 0..60 {
+        hub.handle_sweep(start + Duration::from_secs(second));
+    }
+    let acked = start + Duration::from_secs(60);
+    hub.handle_ack(&"bob-phone", &conv(), seq(3), None, acked);
+    hub.handle_news(news(vec![message(4)]), acked);
+    commands(&mut hub);
+
+    hub.handle_sweep(acked);
+    hub.handle_sweep(acked + Duration::from_secs(3));
+    assert_eq!(commands(&mut hub), [hint("bob-phone", 1, 4)]);
+}
+
 #[test]
 fn a_lost_leave_entry_is_hinted_until_it_is_acknowledged() {
     let start = Instant::now();
