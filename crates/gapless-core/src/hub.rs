@@ -351,6 +351,7 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
 
     fn take(&mut self, news: FeedNews<F>, source: Source, now: Instant) {
         self.note_leaves(&news);
+        self.note_joins(&news);
         if !self.feeds.contains_key(&news.conv) && !self.open_audience(&news) {
             return;
         }
@@ -367,6 +368,23 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
             for session in self.users.get(&user).into_iter().flatten() {
                 if let Some(entered) = self.sessions.get_mut(session).filter(|entered| entered.look_ups > 0) {
                     entered.left_meanwhile.insert(news.conv.clone(), position);
+                }
+            }
+        }
+    }
+
+    /// Looks up who joined before their feed was followed here: others' standings were read before the news of it came.
+    fn note_joins(&mut self, news: &FeedNews<F>) {
+        for fresh in news.entries.iter().filter(|fresh| fresh.entry.kind == Kind::Join) {
+            let position = Position { epoch: news.position.epoch, seq: fresh.entry.seq };
+            let audience = self.feeds.get(&news.conv);
+            if !audience.is_some_and(|audience| audience.began_after(position)) {
+                continue;
+            }
+            for session in concerned(&fresh.entry).map(|user| self.sessions_of(&user)).unwrap_or_default() {
+                let reads = |entered: &Session| entered.feeds.contains(&news.conv);
+                if !self.sessions.get(&session).is_some_and(reads) {
+                    self.look_up(session, news.conv.clone());
                 }
             }
         }

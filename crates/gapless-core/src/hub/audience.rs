@@ -66,6 +66,11 @@ impl<S: Clone + Ord> Audience<S> {
         position.epoch == self.position.epoch && position.seq >= self.began
     }
 
+    /// Whether an entry is of the time before it began, so that it is told to nobody.
+    pub(super) fn began_after(&self, position: Position) -> bool {
+        position.epoch == self.position.epoch && position.seq <= self.began
+    }
+
     pub(super) fn members(&self) -> u64 {
         self.members
     }

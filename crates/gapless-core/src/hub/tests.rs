@@ -226,6 +226,24 @@ fn an_older_look_up_does_not_undo_a_join_that_was_told() {
     assert_eq!(commands(&mut hub), [push("bob-phone", 5), push("bob-phone", 6)]);
 }
 
+#[test]
+fn a_join_that_anothers_standing_was_ahead_of_is_not_missed() {
+    let now = Instant::now();
+    let mut hub = TestHub::new(HubConfig::default());
+    for (session, name) in [("bob-phone", "bob"), ("carol-phone", "carol")] {
+        hub.handle_connected(session, user(name));
+    }
+    hub.handle_loaded(&"bob-phone");
+    hub.handle_standing(&"carol-phone", standing(4, 1, None), now);
+
+    hub.handle_news(news(vec![join(4, "bob")]), now);
+    assert_eq!(commands(&mut hub), [HubCommand::LookUp { session: "bob-phone", conv: conv() }]);
+    hub.handle_looked_up(&"bob-phone", &conv(), Some(standing(4, 4, None)), now);
+    hub.handle_news(news(vec![join(4, "bob")]), now);
+    hub.handle_news(news(vec![message(5)]), now);
+    assert_eq!(commands(&mut hub), [push("bob-phone", 5), push("carol-phone", 5)]);
+}
+
 // Behaviour 14
 #[test]
 fn a_leave_that_was_heard_by_nobody_here_is_not_missed() {
