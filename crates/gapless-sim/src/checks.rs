@@ -243,11 +243,16 @@ impl Checks {
         }
     }
 
-    /// Everyone who may see an entry holds it (G7).
-    pub(crate) fn is_with_everyone(&self, conv: &ConvId, position: Position) -> Result<(), Violation> {
+    /// These users hold an entry, on every device (G7).
+    pub(crate) fn is_with(
+        &self,
+        users: &[UserId],
+        conv: &ConvId,
+        position: Position,
+    ) -> Result<(), Violation> {
         for (device, Record { user, held, .. }) in &self.devices {
             let held = held.get(conv).map(|held| held.position);
-            if self.reference.may_see(user, conv, position) && held < Some(position) {
+            if users.contains(user) && held < Some(position) {
                 let how =
                     format!("{position} of {conv} is overdue at {device}, which is at {}", Words(&held));
                 return Err(Violation::new(Guarantee::ReplayOrConverge, how));

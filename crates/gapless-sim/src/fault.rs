@@ -21,6 +21,8 @@ pub enum Fault {
     AnswerBeforeCommit,
     /// A gateway lets a send follow one of the same connection that failed.
     SendsFollowFailures,
+    /// The store lets a former member's cursor pass what they would see if they came back.
+    PassTheAbsence,
     /// A connection's full queue drops only its oldest frame, and tells nobody.
     DropOnlyTheOldest,
     /// A gateway pushes to everyone who is connected.
@@ -37,7 +39,7 @@ pub enum Fault {
 
 impl Fault {
     /// All there are.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::LargestSeenCursor,
         Self::AckBeforePersisting,
         Self::OutboxAfterNewSends,
@@ -45,6 +47,7 @@ impl Fault {
         Self::PushBeforeCommit,
         Self::AnswerBeforeCommit,
         Self::SendsFollowFailures,
+        Self::PassTheAbsence,
         Self::DropOnlyTheOldest,
         Self::PushWithoutMembership,
         Self::RegisterAfterReading,
@@ -56,7 +59,9 @@ impl Fault {
     /// The guarantees of which one is seen broken.
     pub const fn breaks(self) -> &'static [Guarantee] {
         match self {
-            Self::LargestSeenCursor | Self::AckBeforePersisting => &[Guarantee::ContiguousCursor],
+            Self::LargestSeenCursor | Self::AckBeforePersisting | Self::PassTheAbsence => {
+                &[Guarantee::ContiguousCursor]
+            }
             Self::OutboxAfterNewSends | Self::SendsFollowFailures => &[Guarantee::Sends],
             Self::ResendWithNewKey | Self::AnswerBeforeCommit => &[Guarantee::Sends],
             Self::PushBeforeCommit => &[Guarantee::CommitOrder],

@@ -116,10 +116,6 @@ impl Reference {
         Some(Position { epoch: lives.current, seq: Seq::new(head).ok()? })
     }
 
-    pub(crate) fn history(&self, conv: &ConvId) -> Option<History> {
-        self.convs.get(conv)?.life().map(|life| life.history)
-    }
-
     pub(crate) fn entry(&self, conv: &ConvId, position: Position) -> Option<&Entry> {
         let index = usize::try_from(position.seq.get()).ok()?.checked_sub(1)?;
         self.life(conv, position.epoch)?.entries.get(index)

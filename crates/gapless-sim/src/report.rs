@@ -43,9 +43,6 @@ fn command(seed: u64, options: &Options) -> String {
     if options.climate == Climate::LossyPushes {
         command += " GAPLESS_SIM_LOSSY_PUSHES=1";
     }
-    if options.returns_to_whole_history {
-        command += " GAPLESS_SIM_RETURNS=1";
-    }
     command + " cargo test -p gapless-sim --test worlds replay -- --nocapture"
 }
 

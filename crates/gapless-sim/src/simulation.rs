@@ -11,7 +11,7 @@ pub enum Climate {
     /// Whatever the seed draws.
     #[default]
     Stormy,
-    /// Nothing but lost pushes. Every entry must then be with everyone within ten seconds.
+    /// Nothing but lost pushes, while users talk, come and go. Every entry must then be with everyone within ten seconds.
     LossyPushes,
 }
 
@@ -28,9 +28,6 @@ pub struct Options {
     pub mischief_max: Option<u32>,
     /// Which mischief there is not.
     pub without: BTreeSet<Mischief>,
-    /// Whether users come back to conversations with whole history, which is known to leave a hole: what was said while they were
-    /// away becomes visible behind cursors that have passed it.
-    pub returns_to_whole_history: bool,
 }
 
 /// How a world went.

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use gapless_core::{FeedNews, Fresh, History, Standing};
 use gapless_proto::{ConvId, Entry, Epoch, ErrorCode, Event, Page, Position, Seq, Timestamp, UserId};
 
+use crate::Fault;
+
 pub(crate) use commits::{Answer, Begun, Commits, Ended, Generation, LaneNo, Ticket, Waiting};
 use log::Log;
 
@@ -107,8 +109,14 @@ impl StoreModel {
     }
 
     /// What a user may see after a cursor.
-    pub(crate) fn page(&self, user: &UserId, conv: &ConvId, ask: PageAsk) -> Result<Page, ErrorCode> {
-        self.disk.0.get(conv).ok_or(ErrorCode::NotFound)?.page(user, ask)
+    pub(crate) fn page(
+        &self,
+        user: &UserId,
+        conv: &ConvId,
+        ask: PageAsk,
+        fault: Option<Fault>,
+    ) -> Result<Page, ErrorCode> {
+        self.disk.0.get(conv).ok_or(ErrorCode::NotFound)?.page(user, ask, fault)
     }
 
     /// Where a user's conversations are, beginning after `after`.

@@ -68,7 +68,7 @@ impl Weather {
                 lateness: Spread::millis(1, if long { 5_000 } else { 300 }),
             },
             news: NewsFaults {
-                lost: rate(dice, 300),
+                lost: rate(dice, 600),
                 doubled: rate(dice, 200),
                 delay: Spread::millis(0, if dice.coin() { 2_000 } else { 20 }),
             },

@@ -4,6 +4,8 @@ mod devices;
 mod ending;
 mod gateways;
 mod mischief;
+mod operators;
+mod people;
 mod storage;
 
 use std::collections::BTreeMap;
@@ -99,6 +101,11 @@ enum Event {
     Mischief,
     /// The world is looked at, once it is calm.
     Look,
+    /// Somebody leaves a conversation, or joins it if they aren't in it.
+    ComesOrGoes {
+        conv: ConvId,
+        user: UserId,
+    },
     /// A connection reaches its gateway.
     Connects {
         link: LinkNo,
@@ -168,8 +175,9 @@ enum Event {
         commits: bool,
     },
     StoreIsBack,
-    /// Whoever may see an entry has it by now.
+    /// These users have an entry by now.
     Due {
+        users: Vec<UserId>,
         conv: ConvId,
         position: Position,
     },
@@ -249,6 +257,7 @@ impl World {
         match event {
             Event::Mischief => self.do_mischief(),
             Event::Look => self.look(),
+            Event::ComesOrGoes { conv, user } => self.comes_or_goes(conv, user),
             Event::Connects { link } => self.connects(link),
             Event::ToGateway { link, message } => self.gateway_gets(link, message),
             Event::ToDevice { link, arrival } => self.device_gets(link, arrival),
@@ -267,7 +276,9 @@ impl World {
             Event::GivenUp { batch } => self.given_up(batch),
             Event::BatchEnds { batch, commits } => self.batch_ends(batch, commits),
             Event::StoreIsBack => self.store_is_back(),
-            Event::Due { conv, position } => self.uphold(self.checks.is_with_everyone(&conv, position)),
+            Event::Due { users, conv, position } => {
+                self.uphold(self.checks.is_with(&users, &conv, position));
+            }
         }
     }
 

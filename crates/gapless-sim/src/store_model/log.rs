@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use gapless_core::{
-    Append, AppendBatch, Authority, FeedNews, FeedRow, FeedState, History, Interval, MembershipRow,
-    Operation, Standing, StoredContent, StoredKey,
+    Append, AppendBatch, Authority, CursorRefusal, FeedNews, FeedRow, FeedState, History, Interval,
+    MembershipRow, Operation, Seen, Standing, StoredContent, StoredKey,
 };
 use gapless_proto::{
     Body, ConvId, Entry, Epoch, ErrorCode, Key, Kind, Page, Position, Seq, Timestamp, UserId,
 };
 
 use super::{Frame, PageAsk, fresh};
+use crate::Fault;
 
 /// A log, who may see what of it, and which keys were used.
 #[derive(Debug, Clone)]
@@ -137,37 +138,26 @@ impl Log {
     }
 
     /// What a user may see after a cursor.
-    pub(super) fn page(&self, user: &UserId, ask: PageAsk) -> Result<Page, ErrorCode> {
+    pub(super) fn page(&self, user: &UserId, ask: PageAsk, fault: Option<Fault>) -> Result<Page, ErrorCode> {
         let PageAsk { after, epoch, limit } = ask;
         if self.memberships_of(user).next().is_none() {
             return Err(ErrorCode::NotFound);
         }
-        if epoch.is_some_and(|epoch| epoch != self.row.epoch) {
-            return Err(ErrorCode::EpochChanged);
-        }
-        if after > self.row.head {
-            return Err(ErrorCode::CursorAhead);
-        }
-        let mut events: Vec<Entry> = self
-            .entries_after(after)
-            .filter(|entry| self.memberships_of(user).any(|row| row.visible.contains(entry.seq)))
-            .take(limit + 1)
-            .cloned()
-            .collect();
-        let has_more = events.len() > limit;
-        events.truncate(limit);
-        let next_after = match events.last() {
-            Some(last) if has_more => last.seq,
-            Some(_) | None => self.row.head,
-        };
-        Ok(Page {
+        let reaches_beyond = |row: &&MembershipRow| row.visible.to.is_none_or(|to| to > after);
+        let latest_end = self.memberships_of(user).last().and_then(|row| row.visible.to);
+        let visible = |entry: &&Entry| self.memberships_of(user).any(|row| row.visible.contains(entry.seq));
+        let holds_cursors = self.row.history == History::All && fault != Some(Fault::PassTheAbsence);
+        let seen = Seen {
             epoch: self.row.epoch,
-            min_seq: self.min_seq,
             head: self.row.head,
-            next_after,
-            has_more,
-            trimmed: self.is_trimmed_for(user, after),
-            events,
+            min_seq: self.min_seq,
+            visible_from: self.memberships_of(user).find(reaches_beyond).map(|row| row.visible.from),
+            held_at: latest_end.filter(|_| holds_cursors),
+            entries: self.entries_after(after).filter(visible).take(limit + 1).cloned().collect(),
+        };
+        seen.into_page(after, epoch, limit).map_err(|refusal| match refusal {
+            CursorRefusal::EpochChanged { .. } => ErrorCode::EpochChanged,
+            CursorRefusal::Ahead { .. } => ErrorCode::CursorAhead,
         })
     }
 
@@ -192,14 +182,6 @@ impl Log {
             members: self.row.members,
             entries: entries.map(|entry| fresh(conv, self.row.epoch, entry)).collect(),
         }
-    }
-
-    /// Whether entries after a cursor are gone that a user may have seen.
-    fn is_trimmed_for(&self, user: &UserId, after: Seq) -> bool {
-        self.memberships_of(user).any(|row| {
-            let first = row.visible.from.max(after.next());
-            first < self.min_seq && row.visible.contains(first)
-        })
     }
 
     /// A user's memberships in the order of joining.

@@ -12,7 +12,6 @@ use crate::device::DeviceCommand;
 use crate::dice::Spread;
 use crate::names::{DeviceNo, Life, LinkNo};
 use crate::network::Arrival;
-use crate::utterance::Utterance;
 use crate::words::Words;
 
 impl World {
@@ -288,25 +287,6 @@ impl World {
             | ClientEvent::Fault(_)
             | ClientEvent::Stopped(_) => {}
         }
-    }
-
-    /// The user of a device types something.
-    pub(super) fn type_message(&mut self, device: DeviceNo, is_key_reused: bool) {
-        let now = self.now();
-        let Some(conv) = self.conversation_to_type_in(device) else {
-            return;
-        };
-        let node = self.devices.get_mut(&device).expect("it was added");
-        if !node.device.is_running() || node.asleep_until.is_some() {
-            return;
-        }
-        node.typed += 1;
-        let utterance = Utterance { device, number: node.typed };
-        let key_of = if is_key_reused { utterance.number.saturating_sub(1).max(1) } else { utterance.number };
-        let key = Utterance { device, number: key_of }.key();
-        let sent = node.device.send(conv.clone(), key, utterance.body(), now);
-        self.note(|| format!("{utterance} is typed in {conv}: {sent:?}"));
-        self.settle_device(device)
     }
 
     /// The connection breaks. Each end may learn of it, or not.

@@ -2,14 +2,9 @@
 
 use std::fmt;
 
-use gapless_core::{Authority, History, Operation};
-use gapless_proto::{ConvId, Seq, UserId};
-
 use super::{Event, World};
 use crate::dice::{Dice, Spread};
 use crate::names::{DeviceNo, GatewayNo, LinkNo};
-use crate::store_model::Waiting;
-use crate::words::Words;
 use crate::{Climate, Landmark, Options};
 
 /// Something that is done to a world from outside.
@@ -39,6 +34,8 @@ pub enum Mischief {
     Join,
     /// Somebody leaves a conversation, or is removed.
     Leave,
+    /// A connection breaks, and meanwhile its user leaves a conversation or joins one.
+    ComeOrGoWhileAway,
     /// A log loses its beginning.
     Trim,
     /// An operator takes a backup.
@@ -53,7 +50,7 @@ pub enum Mischief {
 
 impl Mischief {
     /// All there are.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Type,
         Self::TypeTogether,
         Self::ReuseKey,
@@ -66,12 +63,18 @@ impl Mischief {
         Self::StoreOutage,
         Self::Join,
         Self::Leave,
+        Self::ComeOrGoWhileAway,
         Self::Trim,
         Self::Backup,
         Self::Restore,
         Self::RaiseEpoch,
         Self::UnknownKind,
     ];
+
+    /// Whether it is what users do, and no misfortune.
+    const fn is_friendly(self) -> bool {
+        matches!(self, Self::Type | Self::TypeTogether | Self::Join | Self::Leave)
+    }
 
     /// How often it is drawn, compared with others.
     const fn weight(self) -> usize {
@@ -80,6 +83,7 @@ impl Mischief {
             Self::TypeTogether | Self::BreakLink | Self::StallReader | Self::CrashDevice => 8,
             Self::Join => 20,
             Self::Leave => 12,
+            Self::ComeOrGoWhileAway => 6,
             Self::Sleep | Self::CrashGateway => 4,
             Self::DrainGateway | Self::StoreOutage | Self::Trim | Self::Backup => 3,
             Self::Restore | Self::ReuseKey => 2,
@@ -133,13 +137,14 @@ impl Plan {
                 | Mischief::StoreOutage
                 | Mischief::Join
                 | Mischief::Leave
+                | Mischief::ComeOrGoWhileAway
                 | Mischief::Trim
                 | Mischief::Backup
                 | Mischief::Restore
                 | Mischief::RaiseEpoch
                 | Mischief::UnknownKind => dice.pick(&[0, 1, 4]).expect("there are some"),
             };
-            let is_possible = options.climate == Climate::Stormy || mischief == Mischief::Type;
+            let is_possible = options.climate == Climate::Stormy || mischief.is_friendly();
             if is_possible && !options.without.contains(&mischief) {
                 lots.extend(std::iter::repeat_n(mischief, mischief.weight() * times));
             }
@@ -183,34 +188,14 @@ impl World {
             Mischief::CrashGateway => self.crash_some_gateway(),
             Mischief::DrainGateway => self.drain_some_gateway(),
             Mischief::StoreOutage => self.lose_store(),
-            Mischief::Join => self.join(),
-            Mischief::Leave => self.leave(),
+            Mischief::Join => self.join_some(),
+            Mischief::Leave => self.leave_some(),
+            Mischief::ComeOrGoWhileAway => self.come_or_go_while_away(),
             Mischief::Trim => self.trim(),
             Mischief::Backup => self.take_backup(),
             Mischief::Restore => self.restore(),
             Mischief::RaiseEpoch => self.raise_epoch(),
             Mischief::UnknownKind => self.write_unknown_kind(),
-        }
-    }
-
-    fn type_some(&mut self) {
-        let Some(device) = self.any_device() else {
-            return;
-        };
-        for _ in 0..=self.dice.mischief.below(4) {
-            self.type_message(device, false);
-        }
-    }
-
-    fn reuse_key(&mut self) {
-        if let Some(device) = self.any_device() {
-            self.type_message(device, true);
-        }
-    }
-
-    fn type_together(&mut self) {
-        for device in self.devices.keys().copied().collect::<Vec<_>>() {
-            self.type_message(device, false);
         }
     }
 
@@ -268,106 +253,18 @@ impl World {
         }
     }
 
-    fn join(&mut self) {
-        let (conv, user) = self.any_membership();
-        if self.checks.reference.is_member(&user, &conv) {
-            return;
-        }
-        let is_known = self.checks.reference.knows(&user, &conv);
-        let shows_the_absence = self.checks.reference.history(&conv) == Some(History::All);
-        if is_known && shows_the_absence && !self.options.returns_to_whole_history {
-            return;
-        }
-        self.coverage.note(if is_known { Landmark::Rejoin } else { Landmark::Join });
-        // By themselves it works only if they left by themselves; a backend may add anyone.
-        let authority = if self.dice.mischief.coin() { Authority::Member } else { Authority::Service };
-        let operation = Operation::Join { user: user.clone(), by: user };
-        self.change_membership(conv, authority, operation);
-    }
-
-    fn leave(&mut self) {
-        let (conv, user) = self.any_membership();
-        if !self.checks.reference.is_member(&user, &conv) {
-            return;
-        }
-        self.coverage.note(Landmark::Leave);
-        let by =
-            if self.dice.mischief.coin() { user.clone() } else { UserId::new("root").expect("it is an id") };
-        let operation = Operation::Leave { user, by };
-        self.change_membership(conv, Authority::Service, operation);
-    }
-
-    fn change_membership(&mut self, conv: ConvId, authority: Authority, operation: Operation) {
-        let gateway = self.any_gateway();
-        self.note(|| format!("{operation:?} in {conv} over {gateway}"));
-        if self.life_of(gateway).is_some() {
-            self.append(gateway, Waiting::of_backend(conv, authority, operation));
-        }
-    }
-
-    fn trim(&mut self) {
-        let conv = self.dice.mischief.pick(&self.convs).expect("there is a conversation");
-        let Some(head) = self.store.position(&conv) else {
-            return;
-        };
-        let kept = if self.dice.mischief.below(4) == 0 { 0 } else { self.dice.mischief.below(20) as u64 };
-        let below = Seq::new((head.seq.get() + 1).saturating_sub(kept)).expect("it is small");
-        if let Some(oldest) = self.store.trim(&conv, below) {
-            self.coverage.note(Landmark::Trim);
-            self.note(|| format!("{conv} is trimmed to {oldest} of {head}"));
-            self.checks.reference.trimmed(&conv, oldest.epoch, oldest.seq);
-        }
-    }
-
-    fn raise_epoch(&mut self) {
-        let conv = self.dice.mischief.pick(&self.convs).expect("there is a conversation");
-        if let Some(position) = self.store.raise_epoch(&conv, self.clock.timestamp()) {
-            self.coverage.note(Landmark::EpochRaised);
-            self.note(|| format!("{conv} is at {position} now"));
-            let present = self.checks.reference.remember();
-            self.checks.reference.rewound(&conv, position.epoch, &present);
-        }
-    }
-
-    fn write_unknown_kind(&mut self) {
-        let conv = self.dice.mischief.pick(&self.convs).expect("there is a conversation");
-        let Some((epoch, entry)) = self.store.append_unknown(&conv, self.clock.timestamp()) else {
-            return;
-        };
-        self.coverage.note(Landmark::UnknownKind);
-        self.note(|| format!("{conv}: {}", Words(&entry)));
-        let checked = self.checks.committed(&conv, epoch, &[entry]);
-        self.uphold(checked);
-    }
-
-    fn any_device(&mut self) -> Option<DeviceNo> {
+    pub(super) fn any_device(&mut self) -> Option<DeviceNo> {
         let devices: Vec<_> = self.devices.keys().copied().collect();
         self.dice.mischief.pick(&devices)
     }
 
-    fn any_gateway(&mut self) -> GatewayNo {
+    pub(super) fn any_gateway(&mut self) -> GatewayNo {
         let gateways: Vec<_> = self.gateways.keys().copied().collect();
         self.dice.mischief.pick(&gateways).expect("there is a gateway")
     }
 
-    fn any_link(&mut self) -> Option<LinkNo> {
+    pub(super) fn any_link(&mut self) -> Option<LinkNo> {
         let links: Vec<_> = self.network.standing().map(|(link, _)| link).collect();
         self.dice.mischief.pick(&links)
-    }
-
-    /// Mostly one that the user of the device is in.
-    pub(super) fn conversation_to_type_in(&mut self, device: DeviceNo) -> Option<ConvId> {
-        let user = self.devices.get(&device)?.device.user.clone();
-        let reference = &self.checks.reference;
-        let own: Vec<_> =
-            self.convs.iter().filter(|conv| reference.is_member(&user, conv)).cloned().collect();
-        let options = if self.dice.mischief.below(20) > 0 { &own } else { &self.convs };
-        self.dice.mischief.pick(options)
-    }
-
-    fn any_membership(&mut self) -> (ConvId, UserId) {
-        let dice = &mut self.dice.mischief;
-        let conv = dice.pick(&self.convs).expect("there is a conversation");
-        (conv, dice.pick(&self.users).expect("there is a user"))
     }
 }

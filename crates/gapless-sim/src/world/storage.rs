@@ -42,7 +42,9 @@ impl World {
             Read::LookUp { user, conv, .. } => Found::LookUp(self.store.standing(conv, user)),
             Read::Log { conv, after } => Found::Log(self.store.log(conv, *after, limit)),
             Read::Heads { convs } => Found::Heads(self.store.heads(convs)),
-            Read::Page { user, conv, ask, .. } => Found::Page(self.store.page(user, conv, *ask)),
+            Read::Page { user, conv, ask, .. } => {
+                Found::Page(self.store.page(user, conv, *ask, self.options.fault))
+            }
         })
     }
 
@@ -78,7 +80,10 @@ impl World {
             let checked = self.checks.committed(&conv, position.epoch, &entries);
             self.uphold(checked);
             if self.options.climate == Climate::LossyPushes {
-                self.plan_in(REPAIR_MAX, Event::Due { conv, position });
+                let users =
+                    self.users.iter().filter(|user| self.checks.reference.may_see(user, &conv, position));
+                let users = users.cloned().collect();
+                self.plan_in(REPAIR_MAX, Event::Due { users, conv, position });
             }
         }
         self.pass_on(answers);
@@ -107,34 +112,7 @@ impl World {
         self.plan_in(back_after, Event::StoreIsBack);
     }
 
-    /// An earlier state takes the store's place, and every epoch is raised.
-    pub(super) fn restore(&mut self) {
-        let Some((disk, remembered)) = self.backup.clone() else {
-            return;
-        };
-        self.coverage.note(Landmark::Restore);
-        for batch in self.store.commits.open_batches() {
-            if let Some(Ended { answers, .. }) = self.store.commits.roll_back(batch) {
-                self.pass_on(answers);
-            }
-        }
-        let heads_before: Vec<_> =
-            self.convs.iter().filter_map(|conv| self.checks.reference.head(conv)).collect();
-        let restored = self.store.restore(disk, self.clock.timestamp());
-        for ((conv, position), before) in restored.into_iter().zip(heads_before) {
-            self.note(|| format!("{conv} goes back from {before} to {position}"));
-            self.coverage.add(Landmark::EntriesLostInRestore, u64::from(position.seq < before.seq));
-            self.checks.reference.rewound(&conv, position.epoch, &remembered);
-        }
-        self.pump_lanes();
-    }
-
-    pub(super) fn take_backup(&mut self) {
-        self.backup = Some((self.store.backup(), self.checks.reference.remember()));
-        self.note(|| "a backup is taken");
-    }
-
-    fn pump_lanes(&mut self) {
+    pub(super) fn pump_lanes(&mut self) {
         for gateway in self.gateways.keys().copied().collect::<Vec<_>>() {
             for lane in self.store.commits.lanes_of(gateway) {
                 self.pump_lane(lane);
@@ -189,7 +167,7 @@ impl World {
         }
     }
 
-    fn pass_on(&mut self, answers: Vec<Answer>) {
+    pub(super) fn pass_on(&mut self, answers: Vec<Answer>) {
         for answer in answers {
             let delay = self.dice.store.duration(Spread::millis(0, 2));
             self.plan_in(delay, Event::Answered { answer });
