@@ -107,7 +107,12 @@ fn insert_all(path: &Path, load: &Load) -> f64 {
     let appends: Vec<Append> = (0..load.rows).map(|row| append(load, row)).collect();
     let mut connection = Connection::open(path).unwrap();
     connection
-        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536;")
+        .execute_batch(
+            "PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = FULL;
+             PRAGMA cache_size = -65536;
+             PRAGMA wal_autocheckpoint = 8000;",
+        )
         .unwrap();
     let mut heads = vec![load.senders as i64; load.conversations];
     let (started, before) = (Instant::now(), processor_seconds());
@@ -175,13 +180,7 @@ fn insert(connection: &mut Connection, rows: &[Append], heads: &mut [i64]) {
 /// A store with the load's conversations in it; everyone is in all of them.
 async fn opened(folder: &Path, load: &Load) -> Arc<dyn Store> {
     let (store, mut news) = SqliteStore::open(&folder.join("gapless.db")).unwrap();
-    tokio::spawn(async move {
-        let mut commits = 0;
-        while news.recv().await.is_some() {
-            commits += 1
-        }
-        println!("commits {commits}");
-    });
+    tokio::spawn(async move { while news.recv().await.is_some() {} });
     for conversation in 0..load.conversations {
         let creation = Creation {
             conv: conv(conversation),
