@@ -334,6 +334,17 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
             .collect()
     }
 
+    /// Sessions in their order, beginning after `after`.
+    pub fn sessions_after(&self, after: Option<&S>, limit: usize) -> Vec<S> {
+        use std::ops::Bound;
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.sessions
+            .range((from, Bound::Unbounded))
+            .take(limit)
+            .map(|(session, _)| session.clone())
+            .collect()
+    }
+
     /// The sessions of a user.
     pub fn sessions_of(&self, user: &UserId) -> Vec<S> {
         self.users.get(user).into_iter().flatten().cloned().collect()

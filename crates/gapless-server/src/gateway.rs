@@ -186,6 +186,7 @@ fn upkeep(gateway: &Gateway, reader: HubReader, news: NewsReceiver) -> JoinSet<(
     tasks.spawn(reader.run(hub(), Arc::clone(&gateway.store)));
     tasks.spawn(hub::follow_news(hub(), news));
     tasks.spawn(hub::follow_heads(hub(), Arc::clone(&gateway.store), times.heads_interval));
+    tasks.spawn(hub::follow_memberships(hub(), Arc::clone(&gateway.store), times.heads_interval));
     tasks.spawn(hub::sweep(hub(), times.sweep_interval));
     tasks.spawn(sum_up_metrics());
     tasks

@@ -2,6 +2,7 @@
 
 mod reader;
 mod session_handle;
+mod standings;
 mod upkeep;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +17,10 @@ use crate::mailbox::Order;
 use crate::meters::Meters;
 use crate::socket::Frame;
 
-pub(crate) use self::reader::{HubReader, standing};
+pub(crate) use self::reader::HubReader;
 pub(crate) use self::session_handle::{Registration, SessionHandle};
-pub(crate) use self::upkeep::{follow_heads, follow_news, sweep};
+pub(crate) use self::standings::read_standings;
+pub(crate) use self::upkeep::{follow_heads, follow_memberships, follow_news, sweep};
 
 /// Shares the hub. A clone is the same hub.
 ///
@@ -82,8 +84,13 @@ impl HubHandle {
         self.state().hub.session_count()
     }
 
+    /// Registers that a session's standings are about to be read anew. Returns whether it is still there.
+    fn handle_reloading(&self, session: &SessionHandle) -> bool {
+        self.state().hub.handle_reloading(session)
+    }
+
     /// Enters a session as a reader of conversations.
-    pub(crate) fn handle_standings(&self, session: &SessionHandle, standings: Vec<Standing>) {
+    fn handle_standings(&self, session: &SessionHandle, standings: Vec<Standing>) {
         self.act(|hub| {
             for standing in standings {
                 hub.handle_standing(session, standing, now());
@@ -139,6 +146,10 @@ impl HubHandle {
 
     fn feeds_after(&self, after: Option<&ConvId>, limit: usize) -> Vec<ConvId> {
         self.state().hub.feeds_after(after, limit)
+    }
+
+    fn sessions_after(&self, after: Option<&SessionHandle>, limit: usize) -> Vec<SessionHandle> {
+        self.state().hub.sessions_after(after, limit)
     }
 
     /// Hands something to the hub and carries out what it decides.

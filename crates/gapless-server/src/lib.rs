@@ -16,6 +16,7 @@ mod refusal;
 mod session;
 mod socket;
 mod upgrade;
+mod write_limit;
 
 pub use auth::{
     AuthError, Authenticator, DEVICE_HEADER, Identity, Minted, Rights, Scope, Scopes, TokenRequest,

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use crate::gateway::Gateway;
+use crate::write_limit::WriteLimited;
 
 /// How long to leave the listener alone when the system has no room for another connection.
 const PAUSE_WHEN_FULL: Duration = Duration::from_millis(200);
@@ -62,6 +63,7 @@ async fn serve(stream: TcpStream, gateway: Arc<Gateway>, router: Router) {
         .header_read_timeout(gateway.config().session.handshake_max)
         .max_buf_size(HEAD_BYTES_MAX);
     let service = TowerToHyperService::new(router);
+    let stream = WriteLimited::new(stream, gateway.config().session.write_stall_max);
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = Box::pin(connection);
     let served = tokio::select! {

@@ -10,7 +10,6 @@ use axum::response::Response;
 use gapless_proto::ErrorCode;
 use hyper::upgrade::{OnUpgrade, Parts};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use tracing::{Instrument as _, debug, info_span};
@@ -20,6 +19,7 @@ use crate::gateway::Gateway;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::socket::Socket;
+use crate::write_limit::WriteLimited;
 
 /// The subprotocol that browsers name beside their token.
 const SUBPROTOCOL: &str = "gapless.v1";
@@ -52,11 +52,11 @@ async fn serve(gateway: Arc<Gateway>, identity: Identity, upgrade: OnUpgrade) {
         debug!("gave up before the handshake was through");
         return;
     };
-    let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<TcpStream>>() else {
+    let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<WriteLimited>>() else {
         unreachable!("the listener serves TCP");
     };
     let frame_bytes_max = gateway.config().session.body_bytes_max + ENVELOPE_BYTES_MAX;
-    let socket = Socket::new(io.into_inner(), read_buf.to_vec(), frame_bytes_max).await;
+    let socket = Socket::new(io.into_inner().into_inner(), read_buf.to_vec(), frame_bytes_max).await;
     let registration = gateway.hub().connect(gateway.new_session(identity.user.clone()));
     let span = info_span!("session", session = %registration.session().id(), user = %identity.user);
     Session::new(gateway, registration, identity, socket).run().instrument(span).await;

@@ -87,7 +87,7 @@ fn end(session: &SessionHandle, error: &StoreError) {
 }
 
 /// A membership, as the hub takes it.
-pub(crate) fn standing(Membership { conv, feed, latest }: Membership) -> Standing {
+pub(super) fn standing(Membership { conv, feed, latest }: Membership) -> Standing {
     Standing { conv, position: position(feed), members: feed.members, latest }
 }
 

@@ -10,12 +10,16 @@ use gapless_store::{News, NewsReceiver, Store, StoreError};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
-use super::HubHandle;
 use super::reader::feed_news;
+use super::{HubHandle, read_standings};
 use crate::socket::Frame;
 
 /// How many feeds one look at the heads asks for.
 const HEADS_MAX: usize = 1_000;
+/// In how many pauses every session's standings are read anew, as long as there are not too many sessions.
+const PAUSES_A_ROUND: usize = 10;
+/// How many sessions' standings are read anew after one pause.
+const RELOADED_AT_ONCE_MAX: usize = 200;
 /// How many entries are told in one go, so that a large commit doesn't keep others from the hub for long.
 const ENTRIES_TOLD_AT_ONCE: usize = 64;
 
@@ -62,6 +66,32 @@ async fn tell_heads(hub: &HubHandle, store: &dyn Store) -> Result<(), StoreError
             hub.handle_news(feed_news(conv, feed, Vec::new()));
         }
         after = feeds.into_iter().next_back();
+    }
+}
+
+/// Reads every session's standings anew, a share of them after each `pause`.
+///
+/// A join that the hub never heard of (its news was lost, or another gateway wrote it) concerns a feed that nobody here may
+/// read yet, so the heads don't show it.
+pub(crate) async fn follow_memberships(hub: HubHandle, store: Arc<dyn Store>, pause: Duration) {
+    let mut ticks = ticks(pause);
+    let mut after = None;
+    loop {
+        ticks.tick().await;
+        let share = hub.session_count().div_ceil(PAUSES_A_ROUND).min(RELOADED_AT_ONCE_MAX);
+        let sessions = hub.sessions_after(after.as_ref(), share);
+        after = sessions.last().cloned();
+        for session in sessions {
+            if !hub.handle_reloading(&session) {
+                continue;
+            }
+            let read = read_standings(&hub, &*store, &session).await;
+            hub.handle_loaded(&session);
+            if let Err(error) = read {
+                debug!(error = &error as &dyn Error, "can't read a session's conversations anew");
+                break;
+            }
+        }
     }
 }
 

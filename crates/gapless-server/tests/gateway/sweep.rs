@@ -61,6 +61,16 @@ async fn who_has_acknowledged_everything_is_not_hinted() {
     server.stopped().await;
 }
 
+// Behaviour 17
+#[tokio::test]
+async fn a_join_that_the_gateway_never_heard_of_is_found_among_the_memberships() {
+    let (server, _) = TestServer::start_deaf_with(quickly).await;
+    let mut bob = server.connect("bob").await;
+    let conv = server.conversation("c", &["alice", "bob"]).await;
+    assert_eq!(bob.expect_hint(&conv).await, seq(2));
+    server.stopped().await;
+}
+
 #[tokio::test]
 async fn news_that_the_gateway_never_got_is_found_in_the_heads() {
     let only_by_heads = |config: &mut Config| {
