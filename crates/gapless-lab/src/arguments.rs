@@ -1,0 +1,47 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::bench::Bench;
+use crate::database::StoreKind;
+use crate::experiments::Suite;
+
+/// Experiments for those who doubt, and benchmarks.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// A superuser's URL of the PostgreSQL to use; without it, GAPLESS_TEST_POSTGRES, or one that is started for this run
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) postgres: Option<String>,
+    /// Where to write the result for programs
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run experiments through a real server, with broken strategies as negative controls; fails if one is not as expected
+    Experiment {
+        /// Which experiments
+        suite: Suite,
+        /// On which store
+        #[arg(long, default_value = "sqlite")]
+        store: StoreKind,
+        /// Where to write the result as a page
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
+    /// Measure; each figure is one JSON line in the file of --json
+    Bench {
+        /// What to measure
+        bench: Bench,
+        /// Only see that it works, in a few seconds; nothing is judged by it
+        #[arg(long)]
+        tiny: bool,
+    },
+}

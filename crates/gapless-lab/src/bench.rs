@@ -1,0 +1,66 @@
+//! The benchmarks: each measures gapless and what it is held against in the same run, in turns.
+
+mod append;
+mod disk;
+mod frames;
+mod idle;
+mod metronome;
+mod page;
+mod send_latency;
+
+use clap::ValueEnum;
+
+use crate::figure::Figure;
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Bench {
+    /// 64 senders to one conversation, through the store
+    AppendHot,
+    /// 256 senders to 1,000 conversations, through the store
+    AppendSpread,
+    /// How long a send takes until it is acknowledged, and pushed, over WebSocket at half of what it can take
+    SendLatency,
+    /// Pages of 50 out of a conversation of 5 million entries, over WebSocket
+    Page,
+    /// The memory of 15,000 connections on which nothing happens
+    Idle,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Enough to judge by.
+    Full,
+    /// Enough to see that it works.
+    Tiny,
+}
+
+impl Scale {
+    /// One of two, as the scale is.
+    const fn pick<T: Copy>(self, full: T, tiny: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Tiny => tiny,
+        }
+    }
+}
+
+/// Measures.
+pub(crate) async fn run(
+    bench: Bench,
+    scale: Scale,
+    postgres_url: Option<String>,
+) -> anyhow::Result<Vec<Figure>> {
+    let figures = match bench {
+        Bench::AppendHot => append::run(append::Pattern::Hot, scale, postgres_url).await,
+        Bench::AppendSpread => append::run(append::Pattern::Spread, scale, postgres_url).await,
+        Bench::SendLatency => send_latency::run(scale, postgres_url).await,
+        Bench::Page => page::run(scale, postgres_url).await,
+        Bench::Idle => idle::run(scale).await,
+    }?;
+    Ok(match scale {
+        Scale::Full => figures,
+        Scale::Tiny => figures.into_iter().map(Figure::tiny).collect(),
+    })
+}

@@ -1,0 +1,75 @@
+use super::*;
+use crate::finding::Check;
+
+#[test]
+fn the_table_has_a_row_for_every_comparison_and_a_summary() {
+    let table = report().to_string();
+    assert_eq!(
+        table,
+        "\
+experiment         what             expected  observed     verdict
+─────────────────  ───────────────  ────────  ───────────  ───────────────
+00-order           holes            0         0            as expected
+                   entries          ≥ 3       2            DIFFERS
+00-control-broken  duplicates       3         0            CONTROL DIFFERS
+00-paging          comes to an end  yes       <it> & died  FAILED
+
+ordering on sqlite: 0 of 3 experiments as expected, 2 differ, 1 failed"
+    );
+}
+
+#[test]
+fn the_json_says_what_the_table_says() {
+    let report = report();
+    let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+    assert_eq!(json["verdict"], "failed");
+    let experiments = json["experiments"].as_array().unwrap();
+    let in_json: Vec<_> = experiments
+        .iter()
+        .flat_map(|experiment| experiment["checks"].as_array().unwrap())
+        .map(|check| [&check["what"], &check["expected"], &check["observed"]].map(shown))
+        .collect();
+    let in_table: Vec<_> = report
+        .experiments
+        .iter()
+        .filter(|judged| judged.finding.failure.is_none())
+        .flat_map(Judged::rows)
+        .map(|row| [row.what, row.expected, row.observed])
+        .collect();
+    assert_eq!(in_json, in_table);
+    assert_eq!(experiments[1]["is_control"], true);
+}
+
+#[test]
+fn the_page_shows_texts_as_they_are() {
+    let page = report().html();
+    assert!(page.contains("&lt;it&gt; &amp; died"), "{page}");
+    assert!(!page.contains("http"), "nothing is loaded from elsewhere");
+}
+
+#[test]
+fn no_experiment_is_no_success() {
+    assert!(!Report::new("ordering", "sqlite", Vec::new()).is_as_expected());
+}
+
+#[test]
+fn a_control_that_does_not_fail_spoils_the_run() {
+    let good = Report::new("ordering", "sqlite", vec![finding("00-a", vec![Check::exactly("holes", 0, 0)])]);
+    assert!(good.is_as_expected());
+
+    let control = finding("00-control-a", vec![Check::exactly("duplicates", 3, 0)]);
+    assert!(!Report::new("ordering", "sqlite", vec![control]).is_as_expected());
+}
+
+fn report() -> Report {
+    let order = vec![Check::exactly("holes", 0, 0), Check::at_least("entries", 3, 2)];
+    let control = vec![Check::exactly("duplicates", 3, 0)];
+    let mut failed = finding("00-paging", Vec::new());
+    failed.failure = Some("<it> & died".to_owned());
+    let findings = vec![finding("00-order", order), finding("00-control-broken", control), failed];
+    Report::new("ordering", "sqlite", findings)
+}
+
+fn finding(name: &'static str, checks: Vec<Check>) -> Finding {
+    Finding { name, claim: "it works", is_control: name.contains("control"), checks, failure: None }
+}

@@ -1,0 +1,99 @@
+//! The laboratory itself, run as one would type it.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on ends")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+#[test]
+fn the_experiments_are_as_expected_on_sqlite() {
+    let report = experiment_report("sqlite");
+    assert_eq!(report["verdict"], "as_expected", "{report:#}");
+}
+
+#[test]
+fn the_experiments_are_as_expected_on_postgres() {
+    let report = experiment_report("postgres");
+    assert_eq!(report["verdict"], "as_expected", "{report:#}");
+}
+
+#[test]
+fn append_hot_runs() {
+    assert_figures("append-hot");
+}
+
+#[test]
+fn append_spread_runs() {
+    assert_figures("append-spread");
+}
+
+#[test]
+fn send_latency_runs() {
+    assert_figures("send-latency");
+}
+
+#[test]
+fn page_runs() {
+    assert_figures("page");
+}
+
+#[test]
+fn idle_runs() {
+    assert_figures("idle");
+}
+
+/// Runs the experiments on a store; their exit code, their table, their JSON and their page must agree.
+fn experiment_report(store: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, html) = (folder.path().join("report.json"), folder.path().join("report.html"));
+    let output = lab()
+        .args(["experiment", "ordering", "--store", store, "--json"])
+        .arg(&json)
+        .arg("--html")
+        .arg(&html)
+        .output()
+        .unwrap();
+    let table = text_of(&output);
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(json).unwrap_or_else(|_| panic!("{table}"))).unwrap();
+    assert_eq!(output.status.success(), report["verdict"] == "as_expected", "{table}");
+    let page = std::fs::read_to_string(html).unwrap();
+    let experiments = report["experiments"].as_array().unwrap();
+    assert_eq!(experiments.len(), 8);
+    for experiment in experiments {
+        let name = experiment["name"].as_str().unwrap();
+        assert!(table.contains(name) && page.contains(name), "{name} is missing in:\n{table}\n{page}");
+    }
+    report
+}
+
+/// Runs a tiny benchmark; each JSON line must have all its fields, and a row of the table.
+fn assert_figures(bench: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("figures.json");
+    let output = lab().args(["bench", bench, "--tiny", "--json"]).arg(&json).output().unwrap();
+    let table = text_of(&output);
+    assert!(output.status.success(), "{table}");
+    let lines = std::fs::read_to_string(json).unwrap();
+    assert!(!lines.is_empty(), "{table}");
+    for line in lines.lines() {
+        let figure: Value = serde_json::from_str(line).unwrap();
+        for field in ["bench", "metric", "unit", "ours", "versus", "theirs", "ratio", "target", "met"] {
+            assert!(figure.get(field).is_some(), "{field} is missing in {line}");
+        }
+        assert_eq!(figure["bench"], bench);
+        assert!(figure["ours"].as_f64().is_some(), "{line}");
+        assert!(figure["met"].is_null(), "a tiny run is judged: {line}");
+        assert!(table.contains(figure["metric"].as_str().unwrap()), "{line} has no row in:\n{table}");
+    }
+}
+
+fn lab() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_gapless-lab"))
+}
+
+fn text_of(output: &Output) -> String {
+    let texts = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    texts.concat()
+}
