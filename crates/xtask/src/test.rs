@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use gapless_testkit::{GAPLESS_BIN, GAPLESS_TEST_POSTGRES, Postgres};
 
-use crate::cargo::{binary, cargo};
+use crate::cargo::{binary, cargo, workspace};
 use crate::requirement::{self, Requirement};
 use crate::step::{Run, Step};
 
@@ -35,14 +35,32 @@ fn steps(filter: Option<&str>, postgres: &str) -> anyhow::Result<Vec<Step>> {
     }
     let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
     doc.env("RUSTDOCFLAGS", "-Dwarnings");
-    Ok(vec![
+    let mut steps = vec![
         in_cargo("format", &["fmt", "--all", "--check"]),
         in_cargo("lint", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         Step::new("documentation", doc),
         build,
         Step::new("test", with_services(cargo(&["test", "--workspace", "--no-fail-fast"]))),
-    ])
+    ];
+    let laboratory = binary("gapless-lab")?;
+    let in_laboratory = |name: String, arguments: &[&str]| {
+        let mut command = Command::new(&laboratory);
+        command.args(arguments).current_dir(workspace());
+        Step::new(name, with_services(command))
+    };
+    steps.extend(STORES.map(|store| {
+        in_laboratory(format!("experiments on {store}"), &["experiment", "ordering", "--store", store])
+    }));
+    steps.extend(
+        BENCHES.map(|bench| in_laboratory(format!("bench {bench}, tiny"), &["bench", bench, "--tiny"])),
+    );
+    Ok(steps)
 }
+
+const STORES: [&str; 2] = ["sqlite", "postgres"];
+
+/// Each is run with little to do, so that none stops working unnoticed.
+const BENCHES: [&str; 5] = ["append-hot", "append-spread", "send-latency", "page", "idle"];
 
 #[cfg(test)]
 mod tests {
@@ -52,6 +70,7 @@ mod tests {
     fn all_checks_come_before_the_tests() {
         let steps = steps(None, "postgres://").unwrap();
         assert_eq!(names(&steps)[..5], ["format", "lint", "documentation", "build", "test"]);
+        assert_eq!(names(&steps).len(), 5 + STORES.len() + BENCHES.len());
     }
 
     #[test]
