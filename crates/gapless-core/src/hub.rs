@@ -362,11 +362,12 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
 
     fn take(&mut self, news: FeedNews<F>, source: Source, now: Instant) {
         self.note_leaves(&news);
-        self.note_joins(&news);
         if !self.feeds.contains_key(&news.conv) && !self.open_audience(&news) {
             return;
         }
+        let (conv, joined) = (news.conv.clone(), joined(&news));
         self.advance(news, source, now);
+        self.note_unheard_joins(&conv, joined);
     }
 
     /// Remembers leaves for sessions whose standings are being read: the store may have answered before the leave.
@@ -384,18 +385,16 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
         }
     }
 
-    /// Looks up who joined before their feed was followed here: others' standings were read before the news of it came.
-    fn note_joins(&mut self, news: &FeedNews<F>) {
-        for fresh in news.entries.iter().filter(|fresh| fresh.entry.kind == Kind::Join) {
-            let position = Position { epoch: news.position.epoch, seq: fresh.entry.seq };
-            let audience = self.feeds.get(&news.conv);
-            if !audience.is_some_and(|audience| audience.began_after(position)) {
+    /// Looks up those of `joined` whose joins are of the time before their feed was followed here: others' standings were read before
+    /// the news of it came, or so much was missing that it was passed over.
+    fn note_unheard_joins(&mut self, conv: &ConvId, joined: Vec<(UserId, Position)>) {
+        for (user, position) in joined {
+            if !self.feeds.get(conv).is_some_and(|audience| audience.began_after(position)) {
                 continue;
             }
-            for session in concerned(&fresh.entry).map(|user| self.sessions_of(&user)).unwrap_or_default() {
-                let reads = |entered: &Session| entered.feeds.contains(&news.conv);
-                if !self.sessions.get(&session).is_some_and(reads) {
-                    self.look_up(session, news.conv.clone());
+            for session in self.sessions_of(&user) {
+                if self.sessions.get(&session).is_some_and(|entered| !entered.feeds.contains(conv)) {
+                    self.look_up(session, conv.clone());
                 }
             }
         }
@@ -537,6 +536,13 @@ impl<S: Clone + Ord, F: Clone> Hub<S, F> {
             self.feeds.remove(conv);
         }
     }
+}
+
+/// Who joins, and with which entry.
+fn joined<F>(news: &FeedNews<F>) -> Vec<(UserId, Position)> {
+    let joins = news.entries.iter().filter(|fresh| fresh.entry.kind == Kind::Join);
+    let position = |entry: &Entry| Position { seq: entry.seq, ..news.position };
+    joins.filter_map(|fresh| Some((concerned(&fresh.entry)?, position(&fresh.entry)))).collect()
 }
 
 /// Whom a membership entry concerns.

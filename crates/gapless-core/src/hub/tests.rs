@@ -244,6 +244,18 @@ fn a_join_that_anothers_standing_was_ahead_of_is_not_missed() {
     assert_eq!(commands(&mut hub), [push("bob-phone", 5), push("carol-phone", 5)]);
 }
 
+#[test]
+fn a_join_in_news_that_is_far_ahead_is_not_missed() {
+    let now = Instant::now();
+    let mut hub = hub_with_bob(1, now);
+    hub.handle_connected("carol-phone", user("carol"));
+    hub.handle_loaded(&"carol-phone");
+
+    hub.handle_news(news(vec![join(3_000, "carol")]), now);
+    let look_up = |session| HubCommand::LookUp { session, conv: conv() };
+    assert_eq!(commands(&mut hub), [look_up("bob-phone"), look_up("carol-phone")]);
+}
+
 // Behaviour 14
 #[test]
 fn a_leave_that_was_heard_by_nobody_here_is_not_missed() {
