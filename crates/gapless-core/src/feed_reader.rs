@@ -294,6 +294,12 @@ impl FeedReader {
             return false;
         }
         let last_trimmed = page.min_seq.prev().min(position.seq);
+        if page.trimmed && asked.after < cursor && cursor < last_trimmed {
+            // All that is gone may be passed already. Only a page from here on tells.
+            let head = Position { epoch: page.epoch, seq: page.head };
+            self.newest = self.newest.max(Some(head));
+            return false;
+        }
         self.advance(Advance {
             trimmed: (page.trimmed && last_trimmed > cursor).then(|| cursor.next()..=last_trimmed),
             entries: page.events.into_iter().filter(|entry| entry.seq > cursor).collect(),

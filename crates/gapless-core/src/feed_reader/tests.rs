@@ -361,6 +361,32 @@ fn what_was_trimmed_before_its_reader_came_is_not_named() {
 
 // Behaviour 9
 #[test]
+fn what_was_pushed_before_it_was_trimmed_is_not_named() {
+    let (mut reader, now) = reader_at(3);
+    let mut log = log(9);
+    log.trim_before(8);
+    reader.handle_hint(epoch(), seq(9), now);
+    commands(&mut reader);
+    // The leave entry: nothing after it is the reader's to miss.
+    for pushed in 4..=5 {
+        reader.handle_event(epoch(), entry(pushed), now);
+    }
+    assert_eq!(applied(seen(&mut reader)), seqs(4..=5));
+
+    let page =
+        |after: u64, trimmed| Page { trimmed, events: Vec::new(), ..log.page(asked(after), 50).unwrap() };
+    reader.handle_page(asked(3), page(3, true), now).unwrap();
+    assert_eq!(commands(&mut reader), [sync(5)]);
+    reader.handle_page(asked(5), page(5, false), now).unwrap();
+    assert_eq!(reader.position(), Some(place(9)));
+    let [FeedCommand::Apply(advance)] = &commands(&mut reader)[..] else {
+        panic!("one step was due");
+    };
+    assert_eq!(advance.trimmed, None);
+}
+
+// Behaviour 9
+#[test]
 fn a_log_that_is_trimmed_whole_goes_on_at_head_plus_one() {
     let (mut reader, now) = reader_at(3);
     let mut log = log(9);
