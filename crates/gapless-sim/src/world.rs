@@ -351,7 +351,7 @@ impl World {
 }
 
 /// A world that is busier than this is busy with nothing.
-const STEPS_MAX: u64 = 200_000;
+const STEPS_MAX: u64 = 50_000;
 
 /// Small bounds, so that they are reached.
 fn gateway_config(dice: &mut Dice) -> GatewayConfig {
