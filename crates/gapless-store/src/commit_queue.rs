@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gapless_core::{Append, AppendOutcome, Appended};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{AppendError, StoreError};
 
 /// How many appends may wait; one more is refused as [`StoreError::Busy`].
 const APPENDS_WAITING_MAX: usize = 8_192;
+/// How many bytes of bodies may wait or be under way; one append more is refused as [`StoreError::Busy`].
+const BYTES_WAITING_MAX: usize = 64 << 20;
 /// How many appends one commit takes at most, so that a reader of the feed's row isn't kept waiting for long.
 pub(crate) const BATCH_APPENDS_MAX: usize = 1_024;
 /// How many bytes of bodies one commit takes at most, give or take one append.
@@ -28,6 +30,8 @@ pub(crate) struct Waiting {
     pub(crate) append: Append,
     generation: Option<Generation>,
     reply: oneshot::Sender<Result<Appended, AppendError>>,
+    /// Its share of [`BYTES_WAITING_MAX`], given back with the answer.
+    _room: OwnedSemaphorePermit,
 }
 
 impl Waiting {
@@ -47,6 +51,7 @@ impl Waiting {
 pub(crate) struct CommitQueue {
     sender: mpsc::Sender<Waiting>,
     generation: Arc<AtomicU64>,
+    room: Arc<Semaphore>,
 }
 
 /// The end where a committer takes them.
@@ -63,7 +68,7 @@ impl CommitQueue {
         let (sender, receiver) = mpsc::channel(APPENDS_WAITING_MAX);
         let generation = Arc::new(AtomicU64::new(0));
         let committer = Committer { receiver, generation: Arc::clone(&generation), held_back: None };
-        (Self { sender, generation }, committer)
+        (Self { sender, generation, room: Arc::new(Semaphore::new(BYTES_WAITING_MAX)) }, committer)
     }
 
     pub(crate) fn generation(&self) -> Generation {
@@ -76,8 +81,10 @@ impl CommitQueue {
         append: Append,
         generation: Option<Generation>,
     ) -> Result<Appended, AppendError> {
+        let bytes = u32::try_from(append.bytes()).map_err(|_| StoreError::Busy)?;
+        let _room = Arc::clone(&self.room).try_acquire_many_owned(bytes).map_err(|_| StoreError::Busy)?;
         let (reply, outcome) = oneshot::channel();
-        self.sender.try_send(Waiting { append, generation, reply }).map_err(|error| match error {
+        self.sender.try_send(Waiting { append, generation, reply, _room }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => StoreError::Busy,
             mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
         })?;
@@ -218,5 +225,22 @@ mod tests {
         }
         let refused = entrance.append(append(1), None).await;
         assert!(matches!(refused, Err(AppendError::Store(StoreError::Busy))));
+    }
+
+    #[tokio::test]
+    async fn many_bytes_are_refused_like_many_appends_until_some_are_answered() {
+        let (entrance, mut committer) = CommitQueue::new();
+        let mut tasks = Vec::new();
+        for _ in 0..BYTES_WAITING_MAX / (1 << 20) - 1 {
+            tasks.push(queue(&entrance, append(1 << 20), None).await);
+        }
+        let refused = entrance.append(append(1 << 20), None).await;
+        assert!(matches!(refused, Err(AppendError::Store(StoreError::Busy))));
+
+        for waiting in committer.next_batch().await.unwrap() {
+            waiting.fail(StoreError::Busy);
+        }
+        let taken = queue(&entrance, append(1 << 20), None).await;
+        assert!(!taken.is_finished());
     }
 }
