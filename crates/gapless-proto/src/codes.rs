@@ -130,7 +130,7 @@ impl CloseCode {
     /// The reason in the close frame: what the peer should do.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::ServiceRestart => "the server restarts; come back after the time in the notice",
+            Self::ServiceRestart => "the server restarts; come back in a moment",
             Self::ProtocolError => "not a frame of this protocol; see PROTOCOL.md",
             Self::Unauthenticated => "the token is missing, invalid or expired; come back with a fresh one",
             Self::Kicked => "an operator ended this connection",

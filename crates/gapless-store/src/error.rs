@@ -56,7 +56,7 @@ pub enum AppendError {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// There is one of that name.
-    #[error("there is a conversation of that name; choose another")]
+    #[error("there is a conversation of that name; use it, or choose another name")]
     Exists,
     /// The store failed.
     #[error(transparent)]

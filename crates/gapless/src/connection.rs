@@ -6,7 +6,7 @@ use anyhow::Context;
 use gapless_client::{
     ClientConfig, ClientEvent, Credentials, DisconnectReason, Follow, ServerUrl, StopReason, TokenSource,
 };
-use gapless_proto::{DeviceId, UserId};
+use gapless_proto::{CloseCode, DeviceId, UserId};
 
 /// Where the server is and who asks.
 #[derive(Debug, clap::Args)]
@@ -84,6 +84,9 @@ pub(crate) fn advice(reason: &StopReason) -> String {
             format!(
                 "{reason}\nmint a token with `gapless token --user NAME`, and give it as --token or GAPLESS_TOKEN"
             )
+        }
+        StopReason::Refused { code, .. } if *code == CloseCode::Kicked.number() => {
+            format!("{reason}\nask who runs the server")
         }
         StopReason::Refused { .. } => format!("{reason}\nis the server's address right?"),
         StopReason::Requested | StopReason::OtherUser { .. } | StopReason::State { .. } => reason.to_string(),

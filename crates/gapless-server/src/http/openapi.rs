@@ -1,8 +1,9 @@
 //! The description of the API, made from the handlers.
 
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
+use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
@@ -51,7 +52,7 @@ fn websocket() {}
 /// This description.
 #[utoipa::path(
     get, path = "/v1/openapi.json", tag = "health", operation_id = "openapi", security(()),
-    responses((status = 200, body = serde_json::Value)),
+    responses((status = 200, body = Value)),
 )]
 #[allow(dead_code, reason = "it describes what `serving` makes")]
 fn openapi() {}
@@ -60,10 +61,27 @@ fn openapi() {}
 pub(super) fn serving<S: Clone + Send + Sync + 'static>(
     description: &utoipa::openapi::OpenApi,
 ) -> MethodRouter<S> {
-    let json =
-        Bytes::from(serde_json::to_vec(description).expect("the description is made of texts and numbers"));
+    let mut description =
+        serde_json::to_value(description).expect("the description is made of texts and numbers");
+    describe_answers(&mut description);
+    let json = Bytes::from(description.to_string());
     get(move || {
         let json = json.clone();
         async move { ([(header::CONTENT_TYPE, "application/json")], json) }
     })
+}
+
+/// Says of each answer what it is, as OpenAPI asks for; where a handler says nothing, the status does.
+fn describe_answers(description: &mut Value) {
+    let operations = description["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
+    for operation in operations.filter_map(Value::as_object_mut).flat_map(|path| path.values_mut()) {
+        let answers = operation.get_mut("responses").and_then(Value::as_object_mut);
+        for (status, answer) in answers.into_iter().flatten() {
+            let reason =
+                StatusCode::from_bytes(status.as_bytes()).ok().and_then(|code| code.canonical_reason());
+            if answer["description"].as_str().is_none_or(str::is_empty) {
+                answer["description"] = reason.unwrap_or("a refusal; its `code` says why").into();
+            }
+        }
+    }
 }

@@ -47,3 +47,17 @@ async fn the_description_says_how_to_authenticate_and_of_what_entries_consist() 
     let fields: Vec<_> = entry["properties"].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["body", "key", "kind", "sender", "seq", "ts"]);
 }
+
+#[tokio::test]
+async fn the_description_says_of_every_answer_what_it_is() {
+    let server = Api::start().await;
+    let description = server.anonymous().get("/v1/openapi.json").await.done();
+    let paths = description["paths"].as_object().unwrap();
+    let operations = paths.values().flat_map(|path| path.as_object().unwrap().values());
+    for operation in operations {
+        for (status, answer) in operation["responses"].as_object().unwrap() {
+            let text = answer["description"].as_str().unwrap_or_default();
+            assert!(!text.is_empty(), "{status} of {} is not described", operation["operationId"]);
+        }
+    }
+}
