@@ -86,11 +86,11 @@ impl Session {
         registration: Registration,
         identity: Identity,
         socket: Socket,
-    ) -> Self {
+    ) -> Box<Self> {
         let now = now();
         let heartbeat = Heartbeat::new(gateway.config().session.heartbeat, now);
         let loading = loading::load(Arc::clone(&gateway), registration.session().clone());
-        Self {
+        Box::new(Self {
             state: State::Loading(Box::pin(loading)),
             timer: Box::pin(time::sleep_until(heartbeat.poll_timeout().into())),
             heartbeat,
@@ -106,11 +106,11 @@ impl Session {
             stall: Stall::Free,
             malformed_in_a_row: 0,
             turn: Turn::Read,
-        }
+        })
     }
 
     /// Serves until either side ends it.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(mut self: Box<Self>) {
         debug!("connected");
         let end = loop {
             let input = poll_fn(|context| self.poll_input(context)).await;
@@ -118,12 +118,16 @@ impl Session {
                 break end;
             }
         };
+        Box::pin(self.end(end)).await;
+    }
+
+    async fn end(self, end: End) {
         let Self { registration, mut socket, answers, .. } = self;
         drop(registration);
         match end {
             End::HangUp => {
                 debug!("disconnected");
-                Box::pin(socket.finish()).await;
+                socket.finish().await;
             }
             End::Close(code) => {
                 info!(%code, "closed");
@@ -131,7 +135,7 @@ impl Session {
                 for answer in answers {
                     socket.push(answer);
                 }
-                Box::pin(socket.close(code)).await;
+                socket.close(code).await;
             }
         }
     }

@@ -47,19 +47,25 @@ pub(crate) async fn upgrade(
 }
 
 async fn serve(gateway: Arc<Gateway>, identity: Identity, upgrade: OnUpgrade) {
-    let patience = gateway.config().session.handshake_max;
-    let Ok(Ok(upgraded)) = timeout(patience, upgrade).await else {
+    let Some(socket) = Box::pin(take_over(&gateway, upgrade)).await else {
         debug!("gave up before the handshake was through");
         return;
     };
+    let registration = gateway.hub().connect(gateway.new_session(identity.user.clone()));
+    let span = info_span!("session", session = %registration.session().id(), user = %identity.user);
+    let session = Session::new(gateway, registration, identity, socket);
+    session.run().instrument(span).await;
+}
+
+/// Takes the connection over from HTTP, and leaves nothing of what that needed behind.
+async fn take_over(gateway: &Gateway, upgrade: OnUpgrade) -> Option<Socket> {
+    let config = &gateway.config().session;
+    let upgraded = timeout(config.handshake_max, upgrade).await.ok()?.ok()?;
     let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<WriteLimited>>() else {
         unreachable!("the listener serves TCP");
     };
-    let frame_bytes_max = gateway.config().session.body_bytes_max + ENVELOPE_BYTES_MAX;
-    let socket = Socket::new(io.into_inner().into_inner(), read_buf.to_vec(), frame_bytes_max).await;
-    let registration = gateway.hub().connect(gateway.new_session(identity.user.clone()));
-    let span = info_span!("session", session = %registration.session().id(), user = %identity.user);
-    Session::new(gateway, registration, identity, socket).run().instrument(span).await;
+    let frame_bytes_max = config.body_bytes_max + ENVELOPE_BYTES_MAX;
+    Some(Socket::new(io.into_inner().into_inner(), read_buf.to_vec(), frame_bytes_max).await)
 }
 
 fn offers_subprotocol(headers: &HeaderMap) -> bool {

@@ -5,8 +5,11 @@
 mod admin;
 mod check_config;
 mod command;
+mod crash;
+mod floods;
 mod migrate;
 mod send;
 mod serve;
 mod tail;
 mod token;
+mod websocket;
