@@ -220,6 +220,11 @@ impl Commits {
         self.open.keys().copied().collect()
     }
 
+    /// Whether nothing waits, is being flushed or lingers.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.lanes.values().all(|lane| lane.waiting.is_empty())
+    }
+
     /// What a transaction would tell if it were on disk already.
     pub(crate) fn foretell(&self, batch: BatchNo) -> (Vec<Answer>, Vec<FeedNews<Frame>>) {
         let Some(open) = self.open.get(&batch) else {

@@ -12,6 +12,9 @@ use crate::{Guarantee, Violation};
 /// Between two looks at whether all is well.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// How long what users have begun may still take.
+const AFTERMATH: Duration = Duration::from_secs(4);
+
 /// From the calm to convergence. The longest way there is: a dead connection is noticed (35 s), its successor waits (45 s), a sync
 /// waits (45 s), a reader that seemed not to react is hinted again (60 s).
 const CONVERGENCE_MAX: Duration = Duration::from_secs(240);
@@ -88,6 +91,8 @@ impl World {
         let now = self.now();
         match self.ending.stage {
             Stage::Storm | Stage::Reached => {}
+            // What users have begun in the storm isn't over at once.
+            Stage::Calm { since } if now - since < AFTERMATH || !self.store.commits.is_idle() => {}
             Stage::Calm { since } => match self.checks.converged() {
                 Ok(()) => {
                     self.note(|| "--- all have converged");
