@@ -20,10 +20,8 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 /// The text of a frame. A clone is one reference count.
 pub(crate) type Frame = Utf8Bytes;
 
-/// What each connection keeps for reading. A larger frame is read into memory of its own, which is given back afterwards.
+/// What each connection keeps for reading. One that has sent a larger frame keeps room for that.
 const READ_BUFFER_BYTES: usize = 4 << 10;
-/// Frames that have more than this in common with the read buffer are held until the next read, see [`Socket::poll_read`].
-const LARGE_FRAME_BYTES: usize = READ_BUFFER_BYTES;
 /// How much is handed to the kernel in one go.
 const BATCH_BYTES_MAX: usize = 16 << 10;
 const BATCH_FRAMES_MAX: usize = 16;
@@ -43,7 +41,6 @@ pub(crate) struct Socket {
     written: usize,
     /// How many bytes the kernel has taken since the beginning.
     taken: u64,
-    last_large: Option<Utf8Bytes>,
 }
 
 struct Outgoing {
@@ -84,7 +81,6 @@ impl Socket {
             batch_bytes: 0,
             written: 0,
             taken: 0,
-            last_large: None,
         }
     }
 
@@ -123,16 +119,8 @@ impl Socket {
     /// Waits for the next thing from the peer. Call it only after [`Self::poll_write`] was ready.
     pub(crate) fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         let polled = Pin::new(&mut self.stream).poll_next(context);
-        // While a large frame is still held, tungstenite can't have its memory back as the next read buffer, and so takes a small
-        // one. Otherwise each connection would for ever keep room for the largest frame it has seen.
-        self.last_large = None;
         let incoming = match ready!(polled) {
-            Some(Ok(Message::Text(text))) => {
-                if text.len() > LARGE_FRAME_BYTES {
-                    self.last_large = Some(text.clone());
-                }
-                Incoming::Text(text)
-            }
+            Some(Ok(Message::Text(text))) => Incoming::Text(text),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Incoming::SignOfLife,
             Some(Ok(Message::Binary(_) | Message::Frame(_))) => Incoming::Refused(CloseCode::ProtocolError),
             Some(Ok(Message::Close(_))) | None => Incoming::HangUp,

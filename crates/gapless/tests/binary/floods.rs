@@ -35,8 +35,8 @@ fn a_reader_that_stops_reading_costs_bounded_memory_and_nobody_waits_for_it() {
         beside_a_stuck_reader < alone * 3 + Duration::from_millis(20),
         "a push took {beside_a_stuck_reader:?} beside a reader that is stuck, and {alone:?} without"
     );
-    let (seen, hinted) = read_what_was_pushed(&mut stuck);
-    assert_eq!(hinted, (3 + ALONE + TOGETHER) as u64, "of which it had seen up to {seen}");
+    let (seen, hints) = read_what_was_pushed(&mut stuck);
+    assert_eq!(hints, [(3 + ALONE + TOGETHER) as u64], "of which it had seen up to {seen}");
     assert_eq!(stuck.read_all("c").len(), 2 + ALONE + TOGETHER);
 }
 
@@ -75,13 +75,18 @@ fn send_and_watch(server: &Gateway, numbers: std::ops::Range<usize>) -> Duration
     times[times.len() / 2]
 }
 
-/// What the kernels had taken for a reader, and the first hint after that.
-fn read_what_was_pushed(stuck: &mut Client) -> (u64, u64) {
-    let mut seen = 0;
+/// The last of the entries that the kernels had taken for a reader, and the hints after that.
+fn read_what_was_pushed(stuck: &mut Client) -> (u64, Vec<u64>) {
+    let (mut seen, mut hints) = (0, Vec::new());
     loop {
         match stuck.next().expect("the connection lasts") {
             ServerMessage::Event(event) => seen = event.entry.seq.get(),
-            ServerMessage::Hint { head, .. } => return (seen, head.get()),
+            ServerMessage::Hint { head, .. } => {
+                hints.push(head.get());
+                // Whatever else waited for the socket comes before the answer.
+                stuck.tell(Message::text(r#"{"t":"ping"}"#)).unwrap();
+            }
+            ServerMessage::Pong => return (seen, hints),
             other => panic!("unexpected {other:?}"),
         }
     }
@@ -119,4 +124,18 @@ fn flood(server: &Gateway, request: &Message) -> Client {
     let taken = (0..1_000_000).take_while(|_| greedy.tell(request.clone()).is_ok()).count();
     assert!(taken < 1_000_000, "the server reads on though nobody takes its answers");
     greedy
+}
+
+#[test]
+fn an_idle_connection_costs_at_most_12_kib() {
+    let folder = TempDir::new().unwrap();
+    let server = serve(&folder, &["--auth", "open"]);
+    let connect = |number| Client::connect_at_last(server.address(), &format!("user-{number}"));
+    let _first: Vec<_> = (0..100).map(connect).collect();
+    let before = server.resident_bytes().unwrap();
+
+    let idle: Vec<_> = (100..1_100).map(connect).collect();
+
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown <= idle.len() as u64 * (12 << 10), "{} connections cost {grown} bytes", idle.len());
 }
