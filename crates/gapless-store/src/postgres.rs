@@ -16,6 +16,7 @@ mod explained;
 mod fault;
 mod lane;
 mod link;
+mod locked;
 mod page;
 mod readers;
 mod reading;

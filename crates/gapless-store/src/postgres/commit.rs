@@ -3,23 +3,34 @@
 //! The first flight opens the transaction, locks the feeds in id order and reads what the decisions depend on; the second
 //! writes and commits. Each is sent whole before anything is awaited, so that a commit costs two round trips.
 //!
-//! Reading in the same flight as locking is right because the transaction is READ COMMITTED: each statement sees what was
-//! committed before *it* began, and those after the first begin once the locks are held. Nobody else changes what belongs to a
-//! locked feed. The locking statement itself returns the newest version of the rows that it had to wait for.
+//! Nearly all keys are new, and looking each of them up takes a quarter of the time of a commit. So they are taken for new
+//! at first ([`Keys::TakenForNew`]): the unique index proves it when the entries are inserted. Where that can't prove it, since an
+//! append is refused anyway or entries of the feed are trimmed, and when the index disproves it, the keys are looked up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gapless_core::{
-    Append, AppendBatch, AppendOutcome, FeedRow, FeedState, MembershipRow, StoredContent, StoredKey,
-};
-use gapless_proto::{ConvId, Entry, Key, Timestamp, UserId};
-use tokio_postgres::Row;
+use gapless_core::{Append, AppendBatch, AppendOutcome, FeedRow};
+use gapless_proto::{ConvId, Entry, Timestamp};
 
 use super::columns::{EntryColumns, HeadColumns, MembershipColumns};
 use super::fault::{Fault, within};
 use super::link::{LOCKED_PATIENCE, Session, WRITTEN_PATIENCE};
-use super::rows;
+use super::locked::Locked;
 use crate::{FeedHead, News};
+
+/// Opens a transaction.
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// Ends it, for good.
+pub(super) const COMMIT: &str = "COMMIT";
+
+/// How it is found out which keys were used before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// They weren't, until the unique index says otherwise.
+    TakenForNew,
+    /// Each is looked up.
+    LookedUp,
+}
 
 /// What a commit came to.
 #[derive(Debug)]
@@ -27,13 +38,17 @@ pub(super) struct Committed {
     /// An outcome an append, in the order of the appends.
     pub(super) outcomes: Vec<AppendOutcome>,
     pub(super) news: Vec<News>,
+    /// How it was found out, in the end.
+    pub(super) keys: Keys,
 }
 
 /// Why a transaction wasn't seen to commit.
 #[derive(Debug)]
 pub(super) enum CommitError {
-    /// It wasn't committed.
-    Undone(Fault),
+    /// It failed before anything was written.
+    NotWritten(Fault),
+    /// The database has refused to write, and rolled it back.
+    Refused(Fault),
     /// The commit was asked for, and the answer is missing.
     InDoubt {
         fault: Fault,
@@ -45,13 +60,13 @@ pub(super) enum CommitError {
 impl CommitError {
     /// What a failure means once the commit was asked for.
     pub(super) fn of_writing(fault: Fault, convs: impl FnOnce() -> Vec<ConvId>) -> Self {
-        if fault.is_refusal() { Self::Undone(fault) } else { Self::InDoubt { fault, convs: convs() } }
+        if fault.is_refusal() { Self::Refused(fault) } else { Self::InDoubt { fault, convs: convs() } }
     }
 }
 
 impl From<Fault> for CommitError {
     fn from(fault: Fault) -> Self {
-        Self::Undone(fault)
+        Self::NotWritten(fault)
     }
 }
 
@@ -60,68 +75,61 @@ pub(super) async fn commit_appends(
     session: &Session,
     appends: &[&Append],
     in_doubt: &BTreeSet<ConvId>,
+    keys: Keys,
     now: Timestamp,
 ) -> Result<Committed, CommitError> {
-    let feeds = lock_and_load(session, appends, in_doubt).await?;
-    let mut heads: BTreeMap<ConvId, FeedHead> =
-        in_doubt.iter().filter_map(|conv| Some((conv.clone(), head_of(&feeds.get(conv)?.row)))).collect();
-    let mut batch = AppendBatch::new(now, feeds);
-    let outcomes = appends.iter().map(|append| batch.push(append)).collect();
+    match try_commit(session, appends, in_doubt, keys, now).await {
+        Err(CommitError::Refused(_)) if keys == Keys::TakenForNew => {
+            try_commit(session, appends, in_doubt, Keys::LookedUp, now).await
+        }
+        outcome => outcome,
+    }
+}
+
+async fn try_commit(
+    session: &Session,
+    appends: &[&Append],
+    in_doubt: &BTreeSet<ConvId>,
+    mut keys: Keys,
+    now: Timestamp,
+) -> Result<Committed, CommitError> {
+    let mut locked = Locked::open(session, appends, in_doubt, keys).await?;
+    let mut decided = Decided::by(&locked, appends, now)?;
+    if keys == Keys::TakenForNew && decided.depends_on_keys(&locked, appends)? {
+        keys = Keys::LookedUp;
+        locked.look_up_keys(session, appends).await?;
+        decided = Decided::by(&locked, appends, now)?;
+    }
+    let Decided { batch, outcomes } = decided;
     if batch.entries().is_empty() {
         roll_back(session).await?;
     } else {
         write_and_commit(session, &batch).await?;
     }
     let mut news = news_of(&batch);
-    for changed in &news {
-        heads.remove(&changed.conv);
-    }
-    news.extend(heads.into_iter().map(|(conv, feed)| News { conv, feed, entries: Vec::new() }));
-    Ok(Committed { outcomes, news })
+    news.extend(news_of_doubt(&locked, in_doubt, &news)?);
+    Ok(Committed { outcomes, news, keys })
 }
 
-/// Opens a transaction, locks the feeds and reads what the appends' outcomes depend on.
-async fn lock_and_load(
-    session: &Session,
-    appends: &[&Append],
-    in_doubt: &BTreeSet<ConvId>,
-) -> Result<BTreeMap<ConvId, FeedState>, Fault> {
-    let statements = &session.statements;
-    let feeds = feeds_of(appends, in_doubt);
-    let (member_feeds, users) = members_of(appends);
-    let (key_feeds, senders, keys) = keys_of(appends);
+/// What is decided of some appends.
+struct Decided {
+    batch: AppendBatch,
+    outcomes: Vec<AppendOutcome>,
+}
 
-    let (feeds, members, keys) = within(LOCKED_PATIENCE, async {
-        let (begun, feeds, members, keys) = tokio::join!(
-            biased;
-            session.command(BEGIN),
-            session.query(&statements.lock_feeds, [&feeds]),
-            session.query(&statements.latest_memberships, [&member_feeds, &users]),
-            session.query(&statements.used_keys, [&key_feeds, &senders, &keys]),
-        );
-        begun?;
-        Ok((feeds?, members?, keys?))
-    })
-    .await?;
+impl Decided {
+    fn by(locked: &Locked, appends: &[&Append], now: Timestamp) -> Result<Self, Fault> {
+        let mut batch = AppendBatch::new(now, locked.states()?);
+        let outcomes = appends.iter().map(|append| batch.push(append)).collect();
+        Ok(Self { batch, outcomes })
+    }
 
-    let mut states = BTreeMap::new();
-    for row in &feeds {
-        let (conv, row) = feed_row(row)?;
-        states.insert(conv, FeedState { row, memberships: BTreeMap::new(), keys: BTreeMap::new() });
+    /// Whether it would be decided otherwise if a key had been used, and no insert would tell.
+    fn depends_on_keys(&self, locked: &Locked, appends: &[&Append]) -> Result<bool, Fault> {
+        let trimmed = locked.trimmed()?;
+        let mut messages = appends.iter().zip(&self.outcomes).filter(|(append, _)| append.key().is_some());
+        Ok(messages.any(|(append, outcome)| outcome.is_err() || trimmed.contains(&append.conv)))
     }
-    for row in &members {
-        let (conv, user, membership) = membership_row(row)?;
-        if let Some(state) = states.get_mut(&conv) {
-            state.memberships.insert(user, membership);
-        }
-    }
-    for row in &keys {
-        let (conv, key, stored) = used_key(row)?;
-        if let Some(state) = states.get_mut(&conv) {
-            state.keys.insert(key, stored);
-        }
-    }
-    Ok(states)
 }
 
 /// Writes what a batch says, and commits.
@@ -175,60 +183,17 @@ pub(super) fn news_of(batch: &AppendBatch) -> Vec<News> {
         .collect()
 }
 
-pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-pub(super) const COMMIT: &str = "COMMIT";
-
-/// The feeds to lock, in id order.
-fn feeds_of<'a>(appends: &[&'a Append], in_doubt: &'a BTreeSet<ConvId>) -> Vec<&'a str> {
-    let wanted = appends.iter().map(|append| &append.conv).chain(in_doubt);
-    let feeds: BTreeSet<&str> = wanted.map(ConvId::as_str).collect();
-    feeds.into_iter().collect()
+/// Where the feeds are whose last commit was in doubt, of which there is no other news.
+fn news_of_doubt(locked: &Locked, in_doubt: &BTreeSet<ConvId>, news: &[News]) -> Result<Vec<News>, Fault> {
+    if in_doubt.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut states = locked.states()?;
+    states.retain(|conv, _| in_doubt.contains(conv) && news.iter().all(|news| news.conv != *conv));
+    let news = states.into_iter();
+    Ok(news.map(|(conv, state)| News { conv, feed: head_of(&state.row), entries: Vec::new() }).collect())
 }
 
-fn members_of<'a>(appends: &[&'a Append]) -> (Vec<&'a str>, Vec<&'a str>) {
-    let wanted = appends.iter().flat_map(|append| {
-        let conv = append.conv.as_str();
-        append.users().map(move |user| (conv, user.as_str()))
-    });
-    wanted.collect::<BTreeSet<_>>().into_iter().unzip()
-}
-
-fn keys_of<'a>(appends: &[&'a Append]) -> (Vec<&'a str>, Vec<&'a str>, Vec<&'a str>) {
-    let wanted = appends.iter().filter_map(|append| {
-        let (sender, key) = append.key()?;
-        Some((append.conv.as_str(), sender.as_str(), key.as_str()))
-    });
-    wanted.collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-fn feed_row(row: &Row) -> Result<(ConvId, FeedRow), Fault> {
-    let head = rows::feed_head(row, 1)?;
-    let feed = FeedRow {
-        epoch: head.epoch,
-        head: head.head,
-        members: head.members,
-        history: rows::history(row, 4)?,
-        creator: rows::user(row, 5)?,
-    };
-    Ok((rows::conv(row, 0)?, feed))
-}
-
-fn membership_row(row: &Row) -> Result<(ConvId, UserId, MembershipRow), Fault> {
-    Ok((rows::conv(row, 0)?, rows::user(row, 1)?, rows::membership(row, 2)?))
-}
-
-fn used_key(row: &Row) -> Result<(ConvId, (UserId, Key), StoredKey), Fault> {
-    let digest: Option<&[u8]> = row.try_get(6)?;
-    let content = match digest {
-        None => StoredContent::Body(rows::body(row, 5)?),
-        Some(digest) => {
-            StoredContent::Digest(digest.try_into().map_err(|error| Fault::unreadable("digest", error))?)
-        }
-    };
-    let stored = StoredKey { seq: rows::seq(row, 3)?, ts: rows::timestamp(row, 4)?, content };
-    Ok((rows::conv(row, 0)?, (rows::user(row, 1)?, rows::key(row, 2)?), stored))
-}
-
-pub(super) fn head_of(row: &FeedRow) -> FeedHead {
+fn head_of(row: &FeedRow) -> FeedHead {
     FeedHead { epoch: row.epoch, head: row.head, members: row.members }
 }

@@ -31,6 +31,7 @@ const SESSION: &str = "
     SET idle_in_transaction_session_timeout = '3s';
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
     SET enable_hashjoin = off;
     SET enable_mergejoin = off;
     SET enable_sort = off;

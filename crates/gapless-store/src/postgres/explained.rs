@@ -55,6 +55,17 @@ impl Plan {
         self.nodes().into_iter().filter_map(|node| node["Node Type"].as_str()).collect()
     }
 
+    /// The tables that it reads from end to end.
+    pub(super) fn tables_read_whole(&self) -> Vec<&str> {
+        let nodes = self.nodes().into_iter();
+        let scans =
+            nodes.filter(|node| node["Node Type"].as_str().is_some_and(|kind| kind.ends_with("Scan")));
+        scans
+            .filter(|scan| scan["Index Cond"].is_null() && scan["TID Cond"].is_null())
+            .filter_map(|scan| scan["Relation Name"].as_str())
+            .collect()
+    }
+
     /// How many rows of a table were fetched.
     pub(super) fn rows_of(&self, table: &str) -> u64 {
         let scans = self.nodes().into_iter().filter(|node| node["Relation Name"] == table);

@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::commit::{CommitError, Committed, commit_appends};
+use super::commit::{CommitError, Committed, Keys, commit_appends};
 use super::connection::Connector;
 use super::creation::create;
 use super::fault::{Fault, within};
@@ -30,6 +30,8 @@ const JOBS_WAITING_MAX: usize = 256;
 const IN_DOUBT_MAX: usize = 4_096;
 /// Fails where nothing can be written, as on a server that isn't the primary any more.
 const CHECK: &str = "BEGIN READ WRITE; ROLLBACK";
+/// For how many commits keys are looked up at once after that was necessary.
+const LOOK_UPS: u32 = 64;
 /// How long after a commit in doubt it is looked up, when nothing else is to be done.
 const IN_DOUBT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -68,6 +70,7 @@ impl Lane {
             news,
             is_closing: false,
             in_doubt: BTreeSet::new(),
+            look_ups_left: 0,
         };
         (Self { appends, jobs }, tokio::spawn(driver.run()))
     }
@@ -125,6 +128,8 @@ struct Driver {
     news: NewsSender,
     /// Feeds of which it isn't known whether the last commit happened.
     in_doubt: BTreeSet<ConvId>,
+    /// For how many further commits keys are looked up before anything speaks for it.
+    look_ups_left: u32,
 }
 
 /// What can wake a lane.
@@ -176,8 +181,9 @@ impl Driver {
             return;
         }
         match self.commit(&waiting).await {
-            Ok(Committed { outcomes, news }) => {
+            Ok(Committed { outcomes, news, keys }) => {
                 self.in_doubt.clear();
+                self.note_keys(keys);
                 for (waiting, outcome) in waiting.into_iter().zip(outcomes) {
                     waiting.answer(outcome);
                 }
@@ -195,18 +201,30 @@ impl Driver {
         }
     }
 
+    /// Where keys had to be looked up, it is done at once for a while: whoever sends one message again mostly sends several.
+    fn note_keys(&mut self, keys: Keys) {
+        self.look_ups_left = match (keys, self.look_ups_left) {
+            (Keys::TakenForNew, _) => 0,
+            (Keys::LookedUp, 0) => LOOK_UPS,
+            (Keys::LookedUp, left) => left - 1,
+        };
+    }
+
     /// Commits; once more on a new connection when the old one broke before the commit was asked for.
     async fn commit(&mut self, waiting: &[Waiting]) -> Result<Committed, CommitError> {
         let appends: Vec<&Append> = waiting.iter().map(|waiting| &waiting.append).collect();
         match self.try_commit(&appends).await {
-            Err(CommitError::Undone(fault)) if fault.is_of_connection() => self.try_commit(&appends).await,
+            Err(CommitError::NotWritten(fault)) if fault.is_of_connection() => {
+                self.try_commit(&appends).await
+            }
             outcome => outcome,
         }
     }
 
     async fn try_commit(&mut self, appends: &[&Append]) -> Result<Committed, CommitError> {
+        let keys = if self.look_ups_left > 0 { Keys::LookedUp } else { Keys::TakenForNew };
         let session = self.link.session().await?;
-        let outcome = commit_appends(session, appends, &self.in_doubt, now()).await;
+        let outcome = commit_appends(session, appends, &self.in_doubt, keys, now()).await;
         if outcome.is_err() {
             self.link.hang_up();
         }
@@ -259,7 +277,7 @@ impl Driver {
     async fn check(&mut self) -> Result<(), StoreError> {
         let session = self.link.session().await?;
         let answer = within(LOCKED_PATIENCE, session.command(CHECK)).await;
-        self.concluded(answer.map_err(CommitError::Undone))
+        self.concluded(answer.map_err(CommitError::NotWritten))
     }
 
     /// Ends the session if something failed in it.
@@ -273,7 +291,7 @@ impl Driver {
     /// Notes a failed transaction, and gives its cause.
     fn note(&mut self, error: CommitError) -> Fault {
         let fault = match error {
-            CommitError::Undone(fault) => fault,
+            CommitError::NotWritten(fault) | CommitError::Refused(fault) => fault,
             CommitError::InDoubt { fault, convs } => {
                 let room = IN_DOUBT_MAX.saturating_sub(self.in_doubt.len());
                 self.in_doubt.extend(convs.into_iter().take(room));

@@ -31,7 +31,7 @@ const MEMBERSHIPS: &str = concat!(
     ", ",
     member_columns!(),
     " FROM (SELECT * FROM joined WHERE feed IS NOT NULL LIMIT $3) j \
-     JOIN feed f ON f.feed = j.feed CROSS JOIN LATERAL ( \
+     CROSS JOIN LATERAL (SELECT * FROM feed f WHERE f.feed = j.feed LIMIT 1) f CROSS JOIN LATERAL ( \
          SELECT * FROM member m WHERE m.user_id = $1 AND m.feed = j.feed ORDER BY m.joined_seq DESC LIMIT 1 \
      ) m"
 );

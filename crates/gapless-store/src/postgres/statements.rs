@@ -1,4 +1,7 @@
 //! What a lane says to the database.
+//!
+//! Rows come as arrays, and are joined by `LATERAL ... LIMIT 1`: so each of them is looked up in the index, whichever
+//! table the planner takes for the smaller one. Rows of `feed` are updated by their place, which a row that is locked keeps.
 
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::Statement;
@@ -22,15 +25,19 @@ const LATEST_MEMBERSHIPS: &str = concat!(
      ) m"
 );
 
-/// Those keys that were used before, whether the entry is still there or trimmed.
+/// Those keys that were used before, whether the entry is still there or trimmed. Most feeds never were trimmed, and then
+/// nothing is looked up there.
 const USED_KEYS: &str = "\
-    SELECT e.feed, e.sender, e.key, e.seq, e.ts, e.body, NULL::bytea \
-    FROM unnest($1::text[], $2::text[], $3::text[]) AS w (feed, sender, key) \
-    JOIN entry e ON e.feed = w.feed AND e.sender = w.sender AND e.key = w.key \
+    SELECT w.feed, w.sender, w.key, e.seq, e.ts, e.body, NULL::bytea \
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS w (feed, sender, key) CROSS JOIN LATERAL ( \
+        SELECT * FROM entry e WHERE e.feed = w.feed AND e.sender = w.sender AND e.key = w.key LIMIT 1 \
+    ) e \
     UNION ALL \
-    SELECT t.feed, t.sender, t.key, t.seq, t.ts, NULL, t.digest \
-    FROM unnest($1::text[], $2::text[], $3::text[]) AS w (feed, sender, key) \
-    JOIN trimmed_key t ON t.feed = w.feed AND t.sender = w.sender AND t.key = w.key";
+    SELECT w.feed, w.sender, w.key, t.seq, t.ts, NULL, t.digest \
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS w (feed, sender, key) CROSS JOIN LATERAL ( \
+        SELECT * FROM trimmed_key t WHERE t.feed = w.feed AND t.sender = w.sender AND t.key = w.key LIMIT 1 \
+    ) t \
+    WHERE (SELECT bool_or(f.min_seq > 1) FROM feed f WHERE f.feed = ANY($4::text[]))";
 
 const INSERT_ENTRIES: &str = "\
     INSERT INTO entry (feed, seq, kind, sender, key, ts, body) \
@@ -44,7 +51,8 @@ const WRITE_MEMBERSHIPS: &str = "\
 
 const MOVE_HEADS: &str = "\
     UPDATE feed f SET head = n.head, members = n.members \
-    FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS n (feed, head, members) WHERE f.feed = n.feed";
+    FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS n (feed, head, members) \
+    CROSS JOIN LATERAL (SELECT ctid FROM feed l WHERE l.feed = n.feed LIMIT 1) l WHERE f.ctid = l.ctid";
 
 const CREATE_FEED: &str = "\
     INSERT INTO feed (feed, kind, epoch, head, min_seq, history, creator, members, created_at) \
@@ -52,7 +60,7 @@ const CREATE_FEED: &str = "\
 
 const RAISE_EPOCHS: &str = "\
     UPDATE feed f SET epoch = n.epoch FROM unnest($1::text[], $2::bigint[]) AS n (feed, epoch) \
-    WHERE f.feed = n.feed";
+    CROSS JOIN LATERAL (SELECT ctid FROM feed l WHERE l.feed = n.feed LIMIT 1) l WHERE f.ctid = l.ctid";
 
 /// Deletes entries of one feed and keeps what recognises their keys.
 const TRIM_ENTRIES: &str = "\
