@@ -6,6 +6,8 @@ mod frames;
 mod idle;
 mod metronome;
 mod page;
+mod plain_sender;
+mod rows;
 mod send_latency;
 
 use clap::ValueEnum;

@@ -3,7 +3,6 @@
 mod on_postgres;
 mod on_sqlite;
 mod ours;
-mod rows;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! `send-latency`: what a sender and a reader feel at half of what the server can take.
 
+mod alone;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use super::Scale;
 use super::disk::{Disk, histogram};
 use super::frames::{self, Incoming};
 use super::metronome::Metronome;
+use super::plain_sender::PlainSender;
 use crate::database::{Database, Databases, StoreKind};
 use crate::figure::{Figure, Target, median};
 use crate::progress::Progress;
@@ -26,11 +29,15 @@ use crate::server;
 
 const BENCH: &str = "send-latency";
 const CONVERSATION: &str = "latency";
+/// The one that is written without gapless.
+const PLAIN_CONVERSATION: &str = "plain";
 const SENDER: &str = "ann";
 const READER: &str = "bob";
 const BODY: &str = r#"{"text":"a message as people send them"}"#;
 /// How many sends are under way while the capacity is measured: as many as a server takes from one connection.
 const WINDOW: u64 = 64;
+/// The least that PostgreSQL takes for a message.
+const STATEMENT: &str = "lock, insert and commit in one statement";
 /// How many flushes a send may take, and how long a push.
 const FLUSHES_MAX: f64 = 4.0;
 const PUSH_MS_MAX: f64 = 2.0;
@@ -43,11 +50,16 @@ struct Plan {
     rounds: usize,
     round: Duration,
     flushes: usize,
+    /// How many are sent one after the other.
+    alone: usize,
 }
 
 /// What was measured in all rounds, in microseconds.
 struct Durations {
     flush: Histogram<u64>,
+    /// Of one send at a time, and of what PostgreSQL takes for the like.
+    alone: Histogram<u64>,
+    statement: Histogram<u64>,
     acknowledged: Histogram<u64>,
     pushed: Histogram<u64>,
 }
@@ -57,31 +69,36 @@ pub(super) async fn run(scale: Scale, postgres_url: Option<String>) -> anyhow::R
         rounds: scale.pick(5, 1),
         round: scale.pick(Duration::from_secs(6), Duration::from_millis(300)),
         flushes: scale.pick(300, 10),
+        alone: scale.pick(500, 10),
     };
     let databases = Databases::ready(StoreKind::Postgres, postgres_url).await?;
     let database = databases.fresh().await?;
-    create_conversation(&database).await?;
+    create_conversations(&database).await?;
     let server = server::serve(&database.url()).await?;
-    let figures = measure(plan, server.address()).await?;
+    let plain = PlainSender::connect(&database).await?;
+    let figures = measure(plan, server.address(), &plain).await?;
+    drop(plain);
     server::stop(server).await?;
     database.discard().await?;
     Ok(figures)
 }
 
-async fn create_conversation(database: &Database) -> anyhow::Result<()> {
+async fn create_conversations(database: &Database) -> anyhow::Result<()> {
     let store = database.open_store().await?;
-    let creation = Creation {
-        conv: ConvId::new(CONVERSATION)?,
-        creator: UserId::new(SENDER)?,
-        members: vec![UserId::new(READER)?],
-        history: History::FromJoin,
-    };
-    store.create(creation).await.context("creating a conversation")?;
+    for conv in [CONVERSATION, PLAIN_CONVERSATION] {
+        let creation = Creation {
+            conv: ConvId::new(conv)?,
+            creator: UserId::new(SENDER)?,
+            members: vec![UserId::new(READER)?],
+            history: History::FromJoin,
+        };
+        store.create(creation).await.context("creating a conversation")?;
+    }
     store.close().await;
     Ok(())
 }
 
-async fn measure(plan: Plan, server: SocketAddr) -> anyhow::Result<Vec<Figure>> {
+async fn measure(plan: Plan, server: SocketAddr, plain: &PlainSender) -> anyhow::Result<Vec<Figure>> {
     let progress = Progress::new(2 * plan.rounds);
     let mut capacities = Vec::new();
     for _ in 0..plan.rounds {
@@ -91,11 +108,19 @@ async fn measure(plan: Plan, server: SocketAddr) -> anyhow::Result<Vec<Figure>> 
     }
     let load = median(&capacities) / 2.0;
     let mut disk = Disk::open()?;
-    let mut durations = Durations { flush: histogram()?, acknowledged: histogram()?, pushed: histogram()? };
+    let mut durations = Durations {
+        flush: histogram()?,
+        alone: histogram()?,
+        statement: histogram()?,
+        acknowledged: histogram()?,
+        pushed: histogram()?,
+    };
     for _ in 0..plan.rounds {
         progress.begin(format!("latencies at {load:.0} sends/s"));
         // The disk is measured while nothing else is asked of it.
         disk.flush(plan.flushes, &mut durations.flush)?;
+        alone::statements(plain, plan.alone, &mut durations.statement).await?;
+        alone::sends(server, plan.alone, &mut durations.alone).await?;
         round(server, load, plan.round, &mut durations).await?;
         progress.step();
     }
@@ -107,7 +132,15 @@ fn figures(capacity: f64, load: f64, durations: &Durations) -> Vec<Figure> {
     let (flush_p50, flush_p99) = (at(&durations.flush, 0.5), at(&durations.flush, 0.99));
     let figure = |metric: &str, ours| Figure::new(BENCH, metric, "ms", ours);
     let acknowledged = |quantile| at(&durations.acknowledged, quantile);
+    let alone = |name: &str, quantile| {
+        figure(&format!("one send at a time, {name}"), at(&durations.alone, quantile))
+            .versus(format!("{STATEMENT}, {name}"), at(&durations.statement, quantile))
+    };
     vec![
+        alone("p50", 0.5),
+        alone("p99", 0.99),
+        figure(&format!("{STATEMENT}, p50"), at(&durations.statement, 0.5))
+            .versus("flush of the disk, p50", flush_p50),
         Figure::new(BENCH, format!("capacity of one WebSocket, {WINDOW} sends under way"), "1/s", capacity),
         Figure::new(BENCH, "load, open loop", "1/s", load).versus("capacity", capacity),
         figure("send to acknowledged, p50", acknowledged(0.5)).versus("flush of the disk, p50", flush_p50),

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Statement};
 
-use super::{FLOOR_ROWS, Load, rows};
+use super::{FLOOR_ROWS, Load};
+use crate::bench::plain_sender::PlainSender;
+use crate::bench::rows;
 use crate::database::Database;
 
 /// How many connections the baseline has at most, as servers of PostgreSQL are usually set up. Further senders would wait for a
@@ -15,36 +17,15 @@ const CONNECTIONS_MAX: usize = 128;
 
 /// A transaction a message.
 pub(super) struct Baseline {
-    connections: Vec<Arc<Connection>>,
+    connections: Vec<Arc<PlainSender>>,
 }
-
-struct Connection {
-    client: Client,
-    lock: Statement,
-    insert: Statement,
-    move_head: Statement,
-    single: Statement,
-}
-
-const LOCK: &str = "SELECT head FROM feed WHERE feed = $1 FOR UPDATE";
-const INSERT: &str = "INSERT INTO entry (feed, seq, kind, sender, key, ts, body) \
-    VALUES ($1, $2, 'message', $3, $4, $5, $6)";
-const MOVE_HEAD: &str = "UPDATE feed SET head = $2 WHERE feed = $1";
-const SINGLE: &str = "WITH moved AS (UPDATE feed SET head = head + 1 WHERE feed = $1 RETURNING head) \
-    INSERT INTO entry (feed, seq, kind, sender, key, ts, body) \
-    SELECT $1, head, 'message', $2, $3, $4, $5 FROM moved";
 
 impl Baseline {
     /// Connects as many times as there are senders, up to a bound.
     pub(super) async fn connect(database: &Database, load: Load) -> anyhow::Result<Self> {
         let mut connections = Vec::new();
         for _ in 0..load.senders.min(CONNECTIONS_MAX) {
-            let client = database.postgres().await?;
-            let lock = client.prepare(LOCK).await?;
-            let insert = client.prepare(INSERT).await?;
-            let move_head = client.prepare(MOVE_HEAD).await?;
-            let single = client.prepare(SINGLE).await?;
-            connections.push(Arc::new(Connection { client, lock, insert, move_head, single }));
+            connections.push(Arc::new(PlainSender::connect(database).await?));
         }
         Ok(Self { connections })
     }
@@ -87,24 +68,6 @@ impl Baseline {
             committed += sent??;
         }
         Ok(committed as f64 / start.elapsed().as_secs_f64())
-    }
-}
-
-impl Connection {
-    async fn append(&self, feed: &str, sender: &str) -> anyhow::Result<()> {
-        self.client.batch_execute("BEGIN").await?;
-        let head: i64 = self.client.query_one(&self.lock, &[&feed]).await?.get(0);
-        let (seq, key, now) = (head + 1, rows::fresh_key(), rows::now_ms());
-        self.client.execute(&self.insert, &[&feed, &seq, &sender, &key, &now, &rows::BODY]).await?;
-        self.client.execute(&self.move_head, &[&feed, &seq]).await?;
-        self.client.batch_execute("COMMIT").await?;
-        Ok(())
-    }
-
-    async fn append_in_one_statement(&self, feed: &str, sender: &str) -> anyhow::Result<()> {
-        let (key, now) = (rows::fresh_key(), rows::now_ms());
-        self.client.execute(&self.single, &[&feed, &sender, &key, &now, &rows::BODY]).await?;
-        Ok(())
     }
 }
 

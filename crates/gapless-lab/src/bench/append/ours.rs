@@ -10,7 +10,8 @@ use gapless_proto::{Body, ConvId, Key, UserId};
 use gapless_store::{Creation, Store};
 use tokio::task::JoinSet;
 
-use super::{Load, rows};
+use super::Load;
+use crate::bench::rows;
 
 /// How many conversations are created at the same time.
 const CREATIONS_AT_ONCE: usize = 32;
