@@ -209,6 +209,7 @@ impl Session {
         while let Some(consequence) = self.persisting.pop(id) {
             match consequence {
                 Consequence::Enqueued(message) => self.outbox.handle_stored(message),
+                Consequence::Refused(refused) => self.report(ClientEvent::SendRefused(refused)),
                 Consequence::None => {}
                 Consequence::Reset { conv, reason } => self.report(ClientEvent::Reset { conv, reason }),
                 Consequence::Advanced { conv, advance, is_void } => {
@@ -384,8 +385,9 @@ impl Session {
         let Some(OutboxMessage { conv, key, .. }) = self.outbox.remove(id) else {
             return;
         };
-        self.persist(Change::Dequeue(id), Consequence::None);
-        self.report(ClientEvent::SendRefused(RefusedSend { id, conv, key, code, message }));
+        // Told too early it could be sent again after a crash, and taken.
+        let refused = RefusedSend { id, conv, key, code, message };
+        self.persist(Change::Dequeue(id), Consequence::Refused(refused));
     }
 
     fn acknowledge(&mut self, conv: ConvId, now: Instant) {

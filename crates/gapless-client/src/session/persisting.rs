@@ -6,6 +6,7 @@ use gapless_core::{Advance, OutboxId, ResetReason};
 use gapless_proto::ConvId;
 
 use super::command::PersistId;
+use crate::RefusedSend;
 
 /// What waits for the local state, in order.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) enum Consequence {
     Reset { conv: ConvId, reason: ResetReason },
     /// The message may be sent.
     Enqueued(OutboxId),
+    /// The application is told that the message is given up.
+    Refused(RefusedSend),
     /// Nothing.
     None,
 }
@@ -50,6 +53,7 @@ impl Persisting {
                 Consequence::Advanced { .. }
                 | Consequence::Reset { .. }
                 | Consequence::Enqueued(_)
+                | Consequence::Refused(_)
                 | Consequence::None => {}
             }
         }
