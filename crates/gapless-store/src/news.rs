@@ -1,5 +1,8 @@
 //! What a store tells of its commits.
 
+use std::collections::BTreeMap;
+
+use gapless_core::{AppendBatch, FeedRow};
 use gapless_proto::{ConvId, Entry};
 use tokio::sync::mpsc;
 
@@ -17,6 +20,27 @@ pub struct News {
     pub feed: FeedHead,
     /// What was appended, in seq order; empty when only the epoch was raised.
     pub entries: Vec<Entry>,
+}
+
+impl News {
+    /// What a batch did, a piece for each feed that it changed.
+    pub(crate) fn of_batch(batch: &AppendBatch) -> Vec<Self> {
+        let mut entries: BTreeMap<&ConvId, Vec<Entry>> = BTreeMap::new();
+        for (conv, entry) in batch.entries() {
+            entries.entry(conv).or_default().push(entry.clone());
+        }
+        let news = batch.changed_feeds().map(|(conv, row)| {
+            let entries = entries.remove(conv).unwrap_or_default();
+            Self { conv: conv.clone(), feed: row.into(), entries }
+        });
+        news.collect()
+    }
+}
+
+impl From<&FeedRow> for FeedHead {
+    fn from(row: &FeedRow) -> Self {
+        Self { epoch: row.epoch, head: row.head, members: row.members }
+    }
 }
 
 /// How many commits' news may wait.

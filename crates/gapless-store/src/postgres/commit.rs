@@ -7,16 +7,16 @@
 //! at first ([`Keys::TakenForNew`]): the unique index proves it when the entries are inserted. Where that can't prove it, since an
 //! append is refused anyway or entries of the feed are trimmed, and when the index disproves it, the keys are looked up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use gapless_core::{Append, AppendBatch, AppendOutcome, FeedRow};
-use gapless_proto::{ConvId, Entry, Timestamp};
+use gapless_core::{Append, AppendBatch, AppendOutcome};
+use gapless_proto::{ConvId, Timestamp};
 
 use super::columns::{EntryColumns, HeadColumns, MembershipColumns};
 use super::fault::{Fault, within};
 use super::link::{LOCKED_PATIENCE, Session, WRITTEN_PATIENCE};
 use super::locked::Locked;
-use crate::{FeedHead, News};
+use crate::News;
 
 /// Opens a transaction.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
@@ -106,7 +106,7 @@ async fn try_commit(
     } else {
         write_and_commit(session, &batch).await?;
     }
-    let mut news = news_of(&batch);
+    let mut news = News::of_batch(&batch);
     news.extend(news_of_doubt(&locked, in_doubt, &news)?);
     Ok(Committed { outcomes, news, keys })
 }
@@ -167,22 +167,6 @@ pub(super) async fn roll_back(session: &Session) -> Result<(), Fault> {
     within(LOCKED_PATIENCE, session.command("ROLLBACK")).await
 }
 
-/// What a batch did to each feed that it changed.
-pub(super) fn news_of(batch: &AppendBatch) -> Vec<News> {
-    let mut entries: BTreeMap<&ConvId, Vec<Entry>> = BTreeMap::new();
-    for (conv, entry) in batch.entries() {
-        entries.entry(conv).or_default().push(entry.clone());
-    }
-    batch
-        .changed_feeds()
-        .map(|(conv, row)| News {
-            conv: conv.clone(),
-            feed: head_of(row),
-            entries: entries.remove(conv).unwrap_or_default(),
-        })
-        .collect()
-}
-
 /// Where the feeds are whose last commit was in doubt, of which there is no other news.
 fn news_of_doubt(locked: &Locked, in_doubt: &BTreeSet<ConvId>, news: &[News]) -> Result<Vec<News>, Fault> {
     if in_doubt.is_empty() {
@@ -191,9 +175,5 @@ fn news_of_doubt(locked: &Locked, in_doubt: &BTreeSet<ConvId>, news: &[News]) ->
     let mut states = locked.states()?;
     states.retain(|conv, _| in_doubt.contains(conv) && news.iter().all(|news| news.conv != *conv));
     let news = states.into_iter();
-    Ok(news.map(|(conv, state)| News { conv, feed: head_of(&state.row), entries: Vec::new() }).collect())
-}
-
-fn head_of(row: &FeedRow) -> FeedHead {
-    FeedHead { epoch: row.epoch, head: row.head, members: row.members }
+    Ok(news.map(|(conv, state)| News { conv, feed: (&state.row).into(), entries: Vec::new() }).collect())
 }

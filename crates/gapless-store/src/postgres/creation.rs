@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gapless_core::{Append, AppendBatch, Authority, FeedState, Operation};
 use gapless_proto::{Epoch, Position, Timestamp, UserId};
 
-use super::commit::{BEGIN, CommitError, news_of, roll_back, write_and_commit};
+use super::commit::{BEGIN, CommitError, roll_back, write_and_commit};
 use super::fault::{Fault, within};
 use super::link::{LOCKED_PATIENCE, Session};
 use super::rows::bigint;
@@ -24,7 +24,7 @@ pub(super) async fn create(
     }
     let batch = first_entries(creation, epoch, now);
     write_and_commit(session, &batch).await?;
-    let news = news_of(&batch);
+    let news = News::of_batch(&batch);
     let seq = news.first().map(|news| news.feed.head).unwrap_or_default();
     Ok(Some((Position { epoch, seq }, news)))
 }

@@ -7,7 +7,6 @@ use gapless_proto::{ConvId, Entry, Key, Seq, UserId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{Columns, integer};
-use crate::{FeedHead, News};
 
 /// Reads what the appends' feeds look like, as far as the appends need it.
 pub(super) fn load<'batch>(
@@ -188,24 +187,4 @@ fn write_memberships(connection: &Connection, batch: &AppendBatch) -> rusqlite::
         ])?;
     }
     Ok(())
-}
-
-/// What a batch did, a piece for each feed that it changed.
-pub(super) fn news(batch: &AppendBatch) -> Vec<News> {
-    let mut entries: BTreeMap<&ConvId, Vec<Entry>> = BTreeMap::new();
-    for (conv, entry) in batch.entries() {
-        entries.entry(conv).or_default().push(entry.clone());
-    }
-    batch
-        .changed_feeds()
-        .map(|(conv, row)| News {
-            conv: conv.clone(),
-            feed: feed_head(row),
-            entries: entries.remove(conv).unwrap_or_default(),
-        })
-        .collect()
-}
-
-fn feed_head(row: &FeedRow) -> FeedHead {
-    FeedHead { epoch: row.epoch, head: row.head, members: row.members }
 }

@@ -27,7 +27,7 @@ pub(super) fn create(
         let _ = batch.push(&joining(creation, member));
     }
     batch::write(connection, &batch)?;
-    Ok(batch::news(&batch).pop())
+    Ok(News::of_batch(&batch).pop())
 }
 
 fn insert_feed(

@@ -215,7 +215,7 @@ fn commit_appends<'batch>(
         let mut batch = AppendBatch::new(now(), feeds);
         let outcomes = appends.map(|append| batch.push(append)).collect();
         batch::write(transaction, &batch)?;
-        Ok((outcomes, batch::news(&batch)))
+        Ok((outcomes, News::of_batch(&batch)))
     })
 }
 
