@@ -6,6 +6,7 @@
 
 mod faulty_proxy;
 mod gateway;
+mod polling;
 mod port;
 mod postgres;
 mod process;
@@ -13,6 +14,7 @@ mod shared_postgres;
 
 pub use faulty_proxy::FaultyProxy;
 pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};
+pub use polling::poll_until;
 pub use port::free_port;
 pub use postgres::{Postgres, PostgresBinaries};
 pub use process::is_root;

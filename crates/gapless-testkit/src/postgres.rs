@@ -5,6 +5,7 @@ pub(crate) mod database;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,6 +17,7 @@ use nix::unistd::{Gid, Uid, User, chown};
 use tempfile::TempDir;
 
 pub use self::binaries::PostgresBinaries;
+use crate::polling::poll_until;
 use crate::port::free_port;
 use crate::process::{self, is_root};
 
@@ -88,7 +90,7 @@ impl Postgres {
             process::send_signal(*child, Signal::SIGKILL)?;
         }
         server.wait().context("reaping PostgreSQL")?;
-        process::poll_until(STOP_PATIENCE, || {
+        poll_until(STOP_PATIENCE, || {
             Ok((!children.iter().any(|child| process::is_running(*child))).then_some(()))
         })?
         .ok_or_else(|| anyhow!("processes of PostgreSQL outlived SIGKILL by {STOP_PATIENCE:?}"))
@@ -99,6 +101,21 @@ impl Postgres {
     /// Returns when it has recovered and accepts connections.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         self.stop()?;
+        self.start_server()
+    }
+
+    /// Starts the server again so that it also takes encrypted connections, with a certificate and its key in PEM.
+    pub fn restart_with_tls(&mut self, certificate: &str, key: &str) -> anyhow::Result<()> {
+        self.stop()?;
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let path = self.data_folder().join(name);
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            file.write_all(text.as_bytes())?;
+            if let Some(account) = self.account {
+                chown(&path, Some(account.user), Some(account.group))?;
+            }
+        }
+        self.configure("ssl = on\n")?;
         self.start_server()
     }
 
@@ -141,10 +158,14 @@ impl Postgres {
         if !output.status.success() {
             bail!("initdb failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
+        self.configure(SETTINGS)
+    }
+
+    fn configure(&self, settings: &str) -> anyhow::Result<()> {
         OpenOptions::new()
             .append(true)
             .open(self.data_folder().join("postgresql.conf"))
-            .and_then(|mut file| file.write_all(SETTINGS.as_bytes()))
+            .and_then(|mut file| file.write_all(settings.as_bytes()))
             .context("writing postgresql.conf")
     }
 
@@ -162,7 +183,7 @@ impl Postgres {
             .context("starting PostgreSQL")?;
         let server = self.server.insert(server);
         let pid_file = self.folder.path().join("data/postmaster.pid");
-        let ready = process::poll_until(START_PATIENCE, || {
+        let ready = poll_until(START_PATIENCE, || {
             if let Some(status) = server.try_wait().context("waiting for PostgreSQL")? {
                 bail!("PostgreSQL ended while starting, with {status}");
             }

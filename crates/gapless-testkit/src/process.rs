@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use nix::errno::Errno;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::{Pid, geteuid};
+
+use crate::polling::poll_until;
 
 /// Whether this process may act as any user.
 pub fn is_root() -> bool {
@@ -59,23 +60,6 @@ pub(crate) fn resident_bytes(pid: Pid) -> anyhow::Result<u64> {
 /// Waits for `child` to exit, at most for `patience`.
 pub(crate) fn wait_for_exit(child: &mut Child, patience: Duration) -> anyhow::Result<Option<ExitStatus>> {
     poll_until(patience, || child.try_wait().context("waiting for a process"))
-}
-
-/// Asks `condition` until it has an answer, at most for `patience`.
-pub(crate) fn poll_until<T>(
-    patience: Duration,
-    mut condition: impl FnMut() -> anyhow::Result<Option<T>>,
-) -> anyhow::Result<Option<T>> {
-    let deadline = Instant::now() + patience;
-    loop {
-        if let Some(answer) = condition()? {
-            return Ok(Some(answer));
-        }
-        if Instant::now() >= deadline {
-            return Ok(None);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The end of a log file, for an error message.

@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::interval;
 
 use crate::client::{Client, within};
 use crate::faulty_store::FaultyStore;
@@ -145,8 +146,10 @@ impl TestServer {
     pub(crate) async fn until_connections(&self, open: usize) {
         let port = self.address().port();
         within(async {
+            // The kernel tells nobody.
+            let mut looks = interval(Duration::from_millis(5));
             while established(port) != open {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                looks.tick().await;
             }
         })
         .await;

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use gapless_core::History;
 use gapless_store::{AppendError, News, NewsReceiver, PageError, Store, StoreError};
 use gapless_testkit::FaultyProxy;
-use tokio::time::timeout;
+use tokio::time::{interval, timeout};
 
 use crate::postgres_database::PostgresDatabase;
 use crate::world::{Conversation, Database as _, World, conv, creation, seqs};
@@ -184,20 +184,22 @@ async fn terminate_all(database: &PostgresDatabase) {
 /// Sends again and again, as a client does.
 async fn until_stored(chat: &Conversation, key: &str) -> u64 {
     let start = Instant::now();
+    let mut tries = interval(CLIENT_BACKOFF);
     loop {
+        tries.tick().await;
         match chat.send("alice", key, "hi").await {
             Ok(appended) => return appended.position.seq.get(),
             Err(error) => assert!(start.elapsed() < ANSWER_MAX, "{error:?}"),
         }
-        tokio::time::sleep(CLIENT_BACKOFF).await;
     }
 }
 
 async fn until_well(store: &Arc<dyn Store>) {
     let start = Instant::now();
+    let mut tries = interval(CLIENT_BACKOFF);
     while let Err(error) = store.check().await {
         assert!(start.elapsed() < ANSWER_MAX, "{error:?}");
-        tokio::time::sleep(CLIENT_BACKOFF).await;
+        tries.tick().await;
     }
 }
 

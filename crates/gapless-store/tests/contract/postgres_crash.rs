@@ -9,7 +9,7 @@ use gapless_store::{AppendError, Store};
 use gapless_testkit::Postgres;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::interval;
 
 use crate::checks::each_once_in_order;
 use crate::postgres_database::PostgresDatabase;
@@ -82,13 +82,14 @@ async fn send_through_all_lives(
             left -= 1;
         }
         let key = format!("{sender}-{sent}");
+        let mut tries = interval(CLIENT_BACKOFF);
         let seq = loop {
+            tries.tick().await;
             match chat.send("alice", &key, &key).await {
                 Ok(appended) => break appended.position.seq.get(),
                 Err(AppendError::Store(error)) => assert!(error.is_retryable(), "{error:?}"),
                 Err(error) => panic!("{error:?}"),
             }
-            sleep(CLIENT_BACKOFF).await;
         };
         acknowledge.send((key, seq)).unwrap();
         sent += 1;

@@ -12,5 +12,6 @@ mod migrate;
 mod send;
 mod serve;
 mod tail;
+mod tls;
 mod token;
 mod websocket;

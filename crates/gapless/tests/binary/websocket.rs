@@ -1,10 +1,10 @@
 //! A bare, blocking WebSocket that speaks the protocol to a server process.
 
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gapless_proto::{Entry, ServerMessage, decode_server_message};
+use gapless_testkit::poll_until;
 use tokio_tungstenite::tungstenite::client::{IntoClientRequest as _, client};
 use tokio_tungstenite::tungstenite::{Error, Message, WebSocket};
 
@@ -30,14 +30,8 @@ impl Client {
 
     /// Connects as soon as the server lets us in.
     pub(crate) fn connect_at_last(server: SocketAddr, user: &str) -> Self {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(client) = Self::connect(server, user) {
-                return client;
-            }
-            assert!(Instant::now() < deadline, "the server lets nobody in");
-            thread::yield_now();
-        }
+        let connected = poll_until(PATIENCE, || Ok(Self::connect(server, user))).unwrap();
+        connected.expect("the server lets nobody in")
     }
 
     /// Sends a message without waiting for the answer; its rid is `number`.

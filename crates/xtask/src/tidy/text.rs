@@ -37,7 +37,7 @@ fn unfinished_last_lines(tree: &Tree) -> Complaints {
 }
 
 fn sleeping_tests(tree: &Tree) -> Complaints {
-    let sleep = Regex::new(r"\bthread::sleep\(").unwrap();
+    let sleep = Regex::new(r"\bsleep(_until)?\(").unwrap();
     let sleeps = |file: File<'_>| {
         let lines = file.lines().filter(|line| line.is_test && sleep.is_match(line.text));
         lines
@@ -99,6 +99,7 @@ fn every_file_ends_with_one_line_feed() {
 fn no_test_sleeps() {
     nothing_to_complain(sleeping_tests);
 
-    let sleep = concat!("thread::sl", "eep(second);\n");
-    assert_eq!(sleeping_tests(&Tree::of([("a.rs", sleep), ("tests/b.rs", sleep)])).len(), 1);
+    for sleep in [concat!("thread::sl", "eep(second);\n"), concat!("time::sl", "eep_until(then).await;\n")] {
+        assert_eq!(sleeping_tests(&Tree::of([("a.rs", sleep), ("tests/b.rs", sleep)])).len(), 1);
+    }
 }
