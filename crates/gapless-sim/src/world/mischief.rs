@@ -183,7 +183,7 @@ impl World {
             Mischief::ReuseKey => self.reuse_key(),
             Mischief::BreakLink => self.break_some_link(),
             Mischief::StallReader => self.stall_reader(),
-            Mischief::Sleep => self.sleep(),
+            Mischief::Sleep => self.fall_asleep(),
             Mischief::CrashDevice => self.crash_some_device(),
             Mischief::CrashGateway => self.crash_some_gateway(),
             Mischief::DrainGateway => self.drain_some_gateway(),
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    fn sleep(&mut self) {
+    fn fall_asleep(&mut self) {
         let how_long = self.dice.mischief.duration(Spread::millis(500, 90_000));
         let wake = self.clock.now() + how_long;
         let Some(device) = self.any_device() else {
