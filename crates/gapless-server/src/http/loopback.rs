@@ -34,20 +34,44 @@ fn is_local(headers: &HeaderMap) -> bool {
     local(header::HOST, is_loopback) && local(header::ORIGIN, is_loopback_origin)
 }
 
+/// Whether an origin is `SCHEME://HOST` or `SCHEME://HOST:PORT` of this machine, and nothing more.
 fn is_loopback_origin(origin: &str) -> bool {
-    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    host.is_some_and(is_loopback)
+    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    authority.is_some_and(is_loopback)
 }
 
 /// Whether a host, with or without a port, is this machine whatever its resolver says.
 fn is_loopback(authority: &str) -> bool {
-    if let Some(bracketed) = authority.strip_prefix('[') {
-        let address = bracketed.split_once(']').and_then(|(address, _)| address.parse::<Ipv6Addr>().ok());
-        return address.is_some_and(|address| address.is_loopback());
+    let Some((host, port)) = split(authority) else {
+        return false;
+    };
+    is_loopback_host(host) && port.is_none_or(is_port)
+}
+
+/// Host and port; `None` for what is neither of the two and yet there, as behind the bracket of an IPv6 address.
+fn split(authority: &str) -> Option<(&str, Option<&str>)> {
+    let host_ends = if authority.starts_with('[') {
+        authority.find(']')? + 1
+    } else {
+        authority.find(':').unwrap_or(authority.len())
+    };
+    match authority.split_at(host_ends) {
+        (host, "") => Some((host, None)),
+        (host, rest) => Some((host, Some(rest.strip_prefix(':')?))),
     }
-    let host = authority.split(':').next().unwrap_or_default();
+}
+
+fn is_loopback_host(host: &str) -> bool {
+    if let Some(bracketed) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return bracketed.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback());
+    }
     let address = host.parse::<Ipv4Addr>().ok();
     address.is_some_and(|address| address.is_loopback()) || host.eq_ignore_ascii_case("localhost")
+}
+
+/// Digits alone: a number that is parsed could have a sign.
+fn is_port(port: &str) -> bool {
+    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]
@@ -70,6 +94,20 @@ mod tests {
             (&[("host", "[::2]")], false),
             (&[("host", "[::1")], false),
             (&[("host", "")], false),
+            (&[("host", "127.0.0.1:80@evil.example")], false),
+            (&[("host", "127.0.0.1:")], false),
+            (&[("host", "127.0.0.1:+80")], false),
+            (&[("host", "127.0.0.1:65536")], false),
+            (&[("host", "[::1]evil.example")], false),
+            (&[("host", "localhost"), ("origin", "http://[::1]:5173")], true),
+            (&[("host", "localhost"), ("origin", "http://127.0.0.1:80@evil.example")], false),
+            (&[("host", "localhost"), ("origin", "http://localhost:80:evil.example")], false),
+            (&[("host", "localhost"), ("origin", "http://[::1]@evil.example")], false),
+            (&[("host", "localhost"), ("origin", "http://localhost/")], false),
+            (&[("host", "localhost"), ("origin", "http://localhost?evil.example")], false),
+            (&[("host", "localhost"), ("origin", "http://alice@localhost")], false),
+            (&[("host", "localhost"), ("origin", "http://")], false),
+            (&[("host", "localhost"), ("origin", "localhost")], false),
             (&[("host", "localhost"), ("origin", "null")], false),
             (&[("host", "localhost"), ("origin", "https://evil.example")], false),
             (
