@@ -40,7 +40,11 @@ impl utoipa::Modify for Token {
 /// subprotocols, as `gapless.v1, bearer.TOKEN`.
 #[utoipa::path(
     get, path = "/v1/ws", tag = "websocket", operation_id = "websocket",
-    params(("token" = Option<String>, Query, description = "the token, where nothing else is possible")),
+    params(
+        ("token" = Option<String>, Query, description = "the token, where nothing else is possible"),
+        ("user" = Option<String>, Query, description = "who one is, on a server in open mode, which takes no token"),
+        ("device" = Option<String>, Query, description = "which device, on a server in open mode; `default` when left out"),
+    ),
     responses(
         (status = 101, description = "the connection is a WebSocket from now on"),
         (status = "default", body = crate::refusal::ErrorBody),

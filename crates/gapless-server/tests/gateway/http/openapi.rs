@@ -49,6 +49,16 @@ async fn the_description_says_how_to_authenticate_and_of_what_entries_consist() 
 }
 
 #[tokio::test]
+async fn the_description_says_how_a_websocket_tells_who_it_is() {
+    let server = Api::start().await;
+    let description = server.anonymous().get("/v1/openapi.json").await.done();
+    let parameters = description["paths"]["/v1/ws"]["get"]["parameters"].as_array().unwrap();
+    let names: Vec<_> = parameters.iter().map(|parameter| &parameter["name"]).collect();
+    assert_eq!(names, ["token", "user", "device"]);
+    assert!(parameters.iter().all(|parameter| parameter["required"] == false), "{parameters:?}");
+}
+
+#[tokio::test]
 async fn the_description_says_of_every_answer_what_it_is() {
     let server = Api::start().await;
     let description = server.anonymous().get("/v1/openapi.json").await.done();
