@@ -112,8 +112,11 @@ pub enum AppendRefusal {
     #[error("you are no longer a member of this conversation; have a member add you again")]
     NoLongerMember,
     /// The acting user may not change this membership.
-    #[error("{0}")]
-    NotAllowed(&'static str),
+    #[error("only the conversation's creator or a backend may remove somebody else")]
+    NotAllowed,
+    /// The membership that is to end never was. Only those learn it who may end it.
+    #[error("that user was never a member of this conversation; see that the id is right")]
+    NeverMember,
     /// The key was used before with other content.
     #[error("the key was used for another message (seq {seq}); give this one a key of its own")]
     KeyConflict {
@@ -244,9 +247,7 @@ impl AppendBatch {
             Operation::Leave { user, by } => {
                 may_remove(append.authority, user, by, feed)?;
                 match feed.member_state(user) {
-                    MemberState::Never => Err(AppendRefusal::NotAllowed(
-                        "that user was never a member; there is nothing to remove",
-                    )),
+                    MemberState::Never => Err(AppendRefusal::NeverMember),
                     MemberState::Former { left, .. } => Ok(self.already(feed, left)),
                     MemberState::Member { .. } => Ok(self.leave(&append.conv, user, by)),
                 }
@@ -388,9 +389,7 @@ fn may_remove(
         (Authority::Member, _) => may_look(authority, state)?,
     }
     if user != by && *by != feed.row.creator {
-        return Err(AppendRefusal::NotAllowed(
-            "only the conversation's creator or a backend may remove somebody else",
-        ));
+        return Err(AppendRefusal::NotAllowed);
     }
     Ok(())
 }

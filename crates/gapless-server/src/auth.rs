@@ -75,6 +75,11 @@ pub enum AuthError {
         "no user was named; this server is open: say who you are as `?user=NAME`, or in the header `X-Gapless-User`"
     )]
     Unnamed,
+    /// The server is open, and a token was given instead of a name.
+    #[error(
+        "this server is open and takes no tokens; say who you are as `?user=NAME`, or in the header `X-Gapless-User`"
+    )]
+    TokenInsteadOfName,
     /// The server is open, and what was named can't be a user or a device.
     #[error("{0}")]
     Name(IdError),
@@ -136,11 +141,14 @@ impl Authenticator {
     }
 
     fn identify(&self, parts: &Parts, now: Timestamp) -> Result<Identity, AuthError> {
+        let token = credentials::token(parts);
         if self.is_open() {
-            return named(parts);
+            return named(parts).map_err(|error| match (error, token) {
+                (AuthError::Unnamed, Some(_)) => AuthError::TokenInsteadOfName,
+                (error, _) => error,
+            });
         }
-        let token = credentials::token(parts).ok_or(AuthError::Missing)?;
-        self.authenticate(&token, now)
+        self.authenticate(&token.ok_or(AuthError::Missing)?, now)
     }
 
     fn secrets(&self) -> Result<&Secrets, AuthError> {
@@ -176,7 +184,8 @@ impl Identity {
             None => Ok(self.user.clone()),
             Some(user) if user == self.user || self.acts_for_others() => Ok(user),
             Some(_) => Err(Refusal::forbidden(
-                "only a token with the scope `service` may act for another user; leave that user out",
+                "only a token with the scope `service` may act for another user; leave that user out, or make such a token \
+                 with `gapless token --user NAME --scope service`",
             )),
         }
     }

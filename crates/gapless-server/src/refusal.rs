@@ -138,8 +138,8 @@ impl From<AppendError> for Refusal {
             AppendError::Store(error) => error.into(),
             AppendError::Refused(refusal) => {
                 let code = match refusal {
-                    AppendRefusal::NotFound => ErrorCode::NotFound,
-                    AppendRefusal::NoLongerMember | AppendRefusal::NotAllowed(_) => ErrorCode::Forbidden,
+                    AppendRefusal::NotFound | AppendRefusal::NeverMember => ErrorCode::NotFound,
+                    AppendRefusal::NoLongerMember | AppendRefusal::NotAllowed => ErrorCode::Forbidden,
                     AppendRefusal::KeyConflict { .. } => ErrorCode::KeyConflict,
                 };
                 Self::new(code, refusal.to_string())
@@ -177,7 +177,8 @@ impl From<AuthError> for Refusal {
             | AuthError::Expired
             | AuthError::Early
             | AuthError::Claims(_)
-            | AuthError::Unnamed => ErrorCode::Unauthenticated,
+            | AuthError::Unnamed
+            | AuthError::TokenInsteadOfName => ErrorCode::Unauthenticated,
         };
         Self::new(code, error.to_string())
     }

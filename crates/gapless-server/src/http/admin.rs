@@ -183,6 +183,8 @@ impl FromRequestParts<Arc<Gateway>> for Admin {
         if identity.administers() {
             return Ok(Self(identity));
         }
-        Err(Refusal::forbidden("this needs a token with the scope `admin`"))
+        Err(Refusal::forbidden(
+            "this needs a token with the scope `admin`, as `gapless token --user NAME --scope admin` makes one",
+        ))
     }
 }

@@ -93,7 +93,8 @@ pub(crate) async fn create(
     let CreateRequest { conv, history, members, creator } = request;
     if conv.is_some() && !identity.acts_for_others() {
         return Err(Refusal::forbidden(
-            "only a token with the scope `service` may choose the id of a conversation; leave out `conv`",
+            "only a token with the scope `service` may choose the id of a conversation; leave out `conv`, or make such a \
+             token with `gapless token --user NAME --scope service`",
         ));
     }
     if members.len() > CREATED_MEMBERS_MAX {
@@ -111,7 +112,7 @@ pub(crate) async fn create(
     get, path = "/v1/conversations", tag = "conversations", operation_id = "list_conversations",
     params(
         ("after" = Option<String>, Query, description = "begin after this id"),
-        ("limit" = Option<u32>, Query, description = "how many at most: 50 when left out, never more than 200"),
+        ("limit" = Option<u32>, Query, description = "how many at most, 1 or more: 50 when left out, never more than 200"),
     ),
     responses((status = 200, body = ConversationsAnswer), (status = "default", body = ErrorBody)),
 )]
@@ -188,9 +189,9 @@ pub(super) struct Listing<T> {
 impl<T: std::str::FromStr<Err: std::fmt::Display>> Listing<T> {
     pub(super) fn parse(query: Option<&str>) -> Result<Self, QueryError> {
         let mut query = Query::parse(query)?;
-        let (after, limit) = (query.take("after")?, query.take::<u32>("limit")?);
+        let (after, limit) = (query.take("after")?, query.take_limit()?);
         query.finish(&["after", "limit"])?;
-        Ok(Self { after, limit: limit.unwrap_or(PAGE_ENTRIES_DEFAULT).clamp(1, PAGE_ENTRIES_MAX) })
+        Ok(Self { after, limit: limit.unwrap_or(PAGE_ENTRIES_DEFAULT).min(PAGE_ENTRIES_MAX) })
     }
 }
 

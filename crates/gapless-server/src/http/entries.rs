@@ -66,7 +66,7 @@ pub(crate) async fn send(
         ("conv" = String, Path, description = "the conversation"),
         ("after" = Option<u64>, Query, description = "the cursor: 0 when left out, then `next_after` of the last page"),
         ("epoch" = Option<u64>, Query, description = "the life of the log that the cursor is from"),
-        ("limit" = Option<u32>, Query, description = "how many at most: 50 when left out, never more than 200"),
+        ("limit" = Option<u32>, Query, description = "how many at most, 1 or more: 50 when left out, never more than 200"),
     ),
     responses((status = 200, body = PageAnswer), (status = "default", body = ErrorBody)),
 )]
@@ -87,7 +87,7 @@ fn page_request(conv: ConvId, reader: Reader, query: Option<&str>) -> Result<Pag
     let mut query = Query::parse(query)?;
     let after: Option<Seq> = query.take("after")?;
     let epoch: Option<Epoch> = query.take("epoch")?;
-    let limit: Option<u32> = query.take("limit")?;
+    let limit = query.take_limit()?;
     query.finish(&["after", "epoch", "limit"])?;
     Ok(PageRequest {
         conv,

@@ -22,7 +22,7 @@ use crate::refusal::{ErrorBody, Refusal};
     params(
         ("conv" = String, Path, description = "the conversation"),
         ("after" = Option<String>, Query, description = "begin after this user"),
-        ("limit" = Option<u32>, Query, description = "how many at most: 50 when left out, never more than 200"),
+        ("limit" = Option<u32>, Query, description = "how many at most, 1 or more: 50 when left out, never more than 200"),
     ),
     responses((status = 200, body = MembersAnswer), (status = "default", body = ErrorBody)),
 )]

@@ -58,6 +58,16 @@ impl Query {
         value.parse().map(Some).map_err(wrong)
     }
 
+    /// Takes the number of how many are wanted; `None` when it isn't given. None at all can't be meant.
+    pub(crate) fn take_limit(&mut self) -> Result<Option<u32>, QueryError> {
+        let limit = self.take("limit")?;
+        if limit == Some(0) {
+            let reason = "it is 0, and would bring nothing; give 1 or more, or leave it out".to_owned();
+            return Err(QueryError::Value { name: "limit", reason });
+        }
+        Ok(limit)
+    }
+
     /// Refuses what wasn't taken, given what could be.
     pub(crate) fn finish(self, known: &[&str]) -> Result<(), QueryError> {
         let left = self.0.into_keys().find(|name| !CREDENTIALS.contains(&name.as_str()));

@@ -35,8 +35,8 @@ pub(super) fn error(rid: Rid, code: ErrorCode) -> ServerMessage {
 
 pub(super) fn refusal(rid: Rid, refusal: &AppendRefusal) -> ServerMessage {
     let code = match refusal {
-        AppendRefusal::NotFound => ErrorCode::NotFound,
-        AppendRefusal::NoLongerMember | AppendRefusal::NotAllowed(_) => ErrorCode::Forbidden,
+        AppendRefusal::NotFound | AppendRefusal::NeverMember => ErrorCode::NotFound,
+        AppendRefusal::NoLongerMember | AppendRefusal::NotAllowed => ErrorCode::Forbidden,
         AppendRefusal::KeyConflict { .. } => ErrorCode::KeyConflict,
     };
     error(rid, code)

@@ -91,10 +91,13 @@ async fn a_log_is_read_page_by_page_oldest_first() {
 }
 
 #[tokio::test]
-async fn a_limit_beyond_the_bounds_is_the_bound() {
+async fn a_limit_that_is_too_large_is_the_bound_and_one_of_nothing_is_refused() {
     let server = server().await;
     let alice = server.user("alice");
-    assert_eq!(seqs(&alice.get(&format!("{ENTRIES}?limit=0")).await.done()), [1]);
+    for path in [ENTRIES, "/v1/conversations", "/v1/conversations/c/members"] {
+        let message = alice.get(&format!("{path}?limit=0")).await.refused(400, "BAD_REQUEST");
+        assert!(message.contains("give 1 or more"), "{path}: {message}");
+    }
     assert_eq!(seqs(&alice.get(&format!("{ENTRIES}?limit=4000000000")).await.done()), [1, 2]);
 }
 

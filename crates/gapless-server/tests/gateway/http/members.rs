@@ -31,8 +31,21 @@ async fn only_the_creator_or_a_backend_removes_others() {
 
     server.user("carol").put(carol).await.refused(403, "FORBIDDEN");
     server.service().delete("/v1/conversations/c/members/alice").await.done();
-    let nobody = server.service().delete("/v1/conversations/c/members/nobody").await;
-    nobody.refused(403, "FORBIDDEN");
+}
+
+#[tokio::test]
+async fn removing_who_never_was_a_member_is_not_found_and_tells_only_those_who_may_remove() {
+    let server = Api::start().await;
+    server.conversation("c", &["alice", "bob"]).await;
+
+    let nobody = "/v1/conversations/c/members/nobody";
+    for caller in [server.service(), server.user("alice")] {
+        let message = caller.delete(nobody).await.refused(404, "NOT_FOUND");
+        assert!(message.contains("never a member"), "{message}");
+    }
+    server.user("bob").delete(nobody).await.refused(403, "FORBIDDEN");
+    let stranger = server.user("mallory").delete(nobody).await;
+    assert!(!stranger.refused(404, "NOT_FOUND").contains("never a member"));
 }
 
 #[tokio::test]

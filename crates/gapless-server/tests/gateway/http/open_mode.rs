@@ -20,7 +20,9 @@ async fn an_open_server_believes_who_one_says_one_is() {
     assert_eq!(named(&server, "alice").say("c", "hello").await, 3);
 
     let message = server.anonymous().get("/v1/conversations").await.refused(401, "UNAUTHENTICATED");
-    assert!(message.contains("?user=NAME"), "{message}");
+    assert!(message.starts_with("no user was named") && message.contains("?user=NAME"), "{message}");
+    let message = server.with_token("T.O.K").get("/v1/conversations").await.refused(401, "UNAUTHENTICATED");
+    assert!(message.contains("takes no tokens") && message.contains("?user=NAME"), "{message}");
     named(&server, "a b").get("/v1/conversations").await.refused(400, "BAD_REQUEST");
 }
 
