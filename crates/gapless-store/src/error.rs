@@ -104,6 +104,21 @@ pub enum OpenError {
         /// The folder.
         folder: PathBuf,
     },
+    /// A folder is named where a file should be.
+    #[error("{} is a folder; name a file in it, as in sqlite:{}", path.display(), path.join("gapless.db").display())]
+    IsFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The system doesn't let this process have the file.
+    #[error("{} can't be opened; see that the server's user may write it and the folder that it is in", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The file is there and is something else.
     #[error("{} isn't a database of gapless; choose another file", path.display())]
     NotADatabase {
@@ -115,6 +130,14 @@ pub enum OpenError {
     InUse {
         /// The file.
         path: PathBuf,
+    },
+    /// The database server runs, and has no such database.
+    #[error(
+        "the server has no database {database:?}; create it, as `createdb {database}` does, or name another"
+    )]
+    NoDatabase {
+        /// Its name.
+        database: String,
     },
     /// The database server isn't one that keeps what the store promises.
     #[error("the database can't be used, since {0}")]

@@ -39,14 +39,14 @@ pub enum ConfigError {
         remedy: String,
     },
     /// A key has a value that it can't have.
-    #[error("{place}: `{key}` can't be {value}: {remedy}")]
+    #[error("{place}: `{key}` {fault}: {remedy}")]
     Value {
         /// Where.
         place: Place,
         /// The key.
         key: &'static str,
-        /// The value as it was typed, or that it is hidden.
-        value: String,
+        /// Which value it can't have, or that it is wrong when it may not be shown.
+        fault: String,
         /// What to do.
         remedy: String,
     },

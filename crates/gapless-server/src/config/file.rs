@@ -56,7 +56,7 @@ impl File<'_> {
                     _ => self.errors.push(ConfigError::Value {
                         place,
                         key: key.name,
-                        value: if value.is_array() { "an array" } else { "a table" }.to_owned(),
+                        fault: format!("can't be {}", if value.is_array() { "an array" } else { "a table" }),
                         remedy: format!("write a text; it is {}", key.meaning),
                     }),
                 },

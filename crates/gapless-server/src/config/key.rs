@@ -80,9 +80,15 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
-/// The candidate most like `name`, if one is like it at all.
+/// How many letters a typing error may add, leave out, change or swap, and in how long a name the second one of them may be.
+/// What differs by more is another word.
+const TYPING_ERRORS_MAX: usize = 2;
+const SECOND_ERROR_FROM: usize = 8;
+
+/// The candidate that `name` is a typing error of, if there is one.
 pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = candidates.map(|candidate| (strsim::jaro_winkler(name, candidate), candidate));
-    let likely = scored.filter(|(score, _)| *score > 0.8);
-    likely.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, candidate)| candidate)
+    let errors_max = if name.len() < SECOND_ERROR_FROM { 1 } else { TYPING_ERRORS_MAX };
+    let measured = candidates.map(|candidate| (strsim::osa_distance(name, candidate), candidate));
+    let near = measured.filter(|(distance, _)| *distance <= errors_max);
+    near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }

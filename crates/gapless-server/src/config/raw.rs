@@ -98,9 +98,13 @@ impl Typed {
         Self { key, values, place }
     }
 
-    /// The value as it may be shown in an error.
-    pub(super) fn shown(&self, value: &str) -> String {
-        if self.key.is_secret { "what it is (hidden)".to_owned() } else { format!("`{value}`") }
+    /// That it can't have this value, without showing what is secret.
+    pub(super) fn fault(&self, value: &str) -> String {
+        if self.key.is_secret {
+            "has a value that is wrong, and isn't shown since it may be secret".to_owned()
+        } else {
+            format!("can't be `{value}`")
+        }
     }
 }
 
@@ -127,8 +131,8 @@ fn variables(given: Vec<(OsString, OsString)>, errors: &mut Vec<ConfigError>) ->
             (Some(key), Err(_)) => errors.push(ConfigError::Value {
                 place,
                 key: key.name,
-                value: "what it is".to_owned(),
-                remedy: "it isn't UTF-8".to_owned(),
+                fault: "can't be read".to_owned(),
+                remedy: "it isn't UTF-8; write it in UTF-8".to_owned(),
             }),
             (None, _) => errors.push(unknown_variable(&name, place)),
         }
@@ -142,8 +146,10 @@ fn is_other(name: &str) -> bool {
 
 fn unknown_variable(name: &str, place: Place) -> ConfigError {
     let variables: Vec<String> = KEYS.iter().map(Key::variable).collect();
-    let remedy = match key::nearest(name, variables.iter().map(String::as_str)) {
-        Some(near) => format!("; did you mean {near}?"),
+    // What all of them begin with makes no two of them more alike.
+    let own = |variable| str::strip_prefix(variable, VARIABLE_PREFIX).unwrap_or(variable);
+    let remedy = match key::nearest(own(name), variables.iter().map(|variable| own(variable))) {
+        Some(near) => format!("; did you mean {VARIABLE_PREFIX}{near}?"),
         None => "; unset it, `gapless check-config` shows those there are".to_owned(),
     };
     ConfigError::UnknownKey { place, key: name.to_owned(), remedy }

@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         self.errors.push(ConfigError::Value {
             place: typed.place.clone(),
             key: typed.key.name,
-            value: typed.shown(value),
+            fault: typed.fault(value),
             remedy: remedy.to_owned(),
         });
     }

@@ -78,7 +78,7 @@ fn an_error_names_key_value_place_and_remedy() {
         ("listen = ", "gapless.toml:1: isn't TOML: "),
         (
             "store = 'mysql://ann:s3cret@host/db'",
-            "`store` can't be what it is (hidden): `mysql` names no store",
+            "`store` has a value that is wrong, and isn't shown since it may be secret: `mysql` names no store",
         ),
         (
             "limits.body_bytes_max = '1MiB'",
@@ -118,6 +118,11 @@ fn an_unknown_variable_of_ours_is_refused_and_others_are_not_looked_at() {
         errors,
         "GAPLESS_AUTH_MOD: there is no key `GAPLESS_AUTH_MOD`; did you mean GAPLESS_AUTH_MODE?"
     );
+
+    for far in ["GAPLESS_AUTH_SECRET_KEYS", "GAPLESS_SECRET", "GAPLESS_STATE", "GAPLESS_LOG"] {
+        let errors = Typed::open().variable(far, "x").errors();
+        assert!(errors.contains("unset it") && !errors.contains("did you mean"), "{errors}");
+    }
 
     let others = [
         "GAPLES",
@@ -162,6 +167,7 @@ fn a_server_with_tokens_needs_a_secret() {
 
     let errors = Typed::new().variable("GAPLESS_AUTH_SECRETS", "s3cret").errors();
     assert!(errors.contains("a secret of 6 bytes is too short") && !errors.contains("s3cret"), "{errors}");
+    assert!(!errors.contains("what it is"), "{errors}");
 }
 
 #[test]

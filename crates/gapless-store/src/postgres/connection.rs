@@ -76,6 +76,11 @@ impl Connector {
         Ok(Self { config, tls })
     }
 
+    /// The name of the database; PostgreSQL takes the user's when none is given.
+    pub(super) fn database(&self) -> String {
+        self.config.get_dbname().or(self.config.get_user()).unwrap_or_default().to_owned()
+    }
+
     /// Connects, and sets the connection to what the statements here need.
     pub(super) async fn connect(&self) -> Result<Parts, tokio_postgres::Error> {
         let (client, driver) = self.connect_plainly().await?;

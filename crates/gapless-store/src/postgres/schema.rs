@@ -1,5 +1,7 @@
 //! The schema and its versions.
 
+use tokio_postgres::error::SqlState;
+
 use super::connection::Connector;
 use crate::{Migrated, OpenError};
 
@@ -15,7 +17,8 @@ const TURN: &str = "SELECT pg_advisory_lock(7136245571)";
 /// Several may do so at once: they take turns, and all but the first find nothing to do.
 pub(super) async fn migrate(connector: &Connector) -> Result<Migrated, OpenError> {
     // The end of the connection gives the turn back.
-    let (mut client, _driver) = connector.connect_plainly().await.map_err(unreachable)?;
+    let (mut client, _driver) =
+        connector.connect_plainly().await.map_err(|error| not_connected(connector, error))?;
     check_server(&client).await?;
     client.batch_execute(TURN).await.map_err(unreachable)?;
     let runner = embedded::migrations::runner();
@@ -27,6 +30,13 @@ pub(super) async fn migrate(connector: &Connector) -> Result<Migrated, OpenError
         tracing::info!(version = known, "brought the schema up to date");
     }
     Ok(migrated)
+}
+
+fn not_connected(connector: &Connector, error: tokio_postgres::Error) -> OpenError {
+    match error.code() {
+        Some(&SqlState::INVALID_CATALOG_NAME) => OpenError::NoDatabase { database: connector.database() },
+        Some(_) | None => unreachable(error),
+    }
 }
 
 fn unreachable(error: tokio_postgres::Error) -> OpenError {

@@ -32,12 +32,16 @@ pub(super) type FileLock = Arc<File>;
 pub(super) fn lock(path: &Path) -> Result<FileLock, OpenError> {
     let mut lock_path = resolve(path)?.into_os_string();
     lock_path.push("-lock");
-    let lock =
-        File::options().create(true).truncate(false).write(true).open(lock_path).map_err(unreachable)?;
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(lock_path)
+        .map_err(|error| not_had(path, error))?;
     match lock.try_lock() {
         Ok(()) => Ok(Arc::new(lock)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(unreachable(error)),
+        Err(TryLockError::Error(error)) => Err(not_had(path, error)),
     }
 }
 
@@ -131,6 +135,9 @@ fn set_up_for_writing(connection: &Connection) -> rusqlite::Result<()> {
 /// The file itself, whatever links lead to it.
 fn resolve(path: &Path) -> Result<PathBuf, OpenError> {
     if let Ok(resolved) = path.canonicalize() {
+        if resolved.is_dir() {
+            return Err(OpenError::IsFolder { path: path.to_owned() });
+        }
         return Ok(resolved);
     }
     let folder = match path.parent() {
@@ -142,9 +149,15 @@ fn resolve(path: &Path) -> Result<PathBuf, OpenError> {
     Ok(folder.join(name))
 }
 
+/// The system doesn't let us have the file.
+fn not_had(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> OpenError {
+    OpenError::File { path: path.to_owned(), source: Box::new(error) }
+}
+
 fn not_opened(path: &Path, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => OpenError::NotADatabase { path: path.to_owned() },
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => not_had(path, error),
         Some(_) | None => unreachable(error),
     }
 }

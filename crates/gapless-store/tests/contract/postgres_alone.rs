@@ -55,6 +55,15 @@ async fn a_database_that_cannot_keep_every_text_is_refused() {
 }
 
 #[tokio::test]
+async fn a_database_that_is_not_there_is_named_with_what_makes_it() {
+    let server = PostgresDatabase::fresh();
+    let (address, _) = server.url().rsplit_once('/').unwrap();
+    let error = PostgresStore::connect(&format!("{address}/nowhere")).await.unwrap_err();
+    assert!(matches!(error, OpenError::NoDatabase { .. }), "{error:?}");
+    assert!(error.to_string().contains("createdb nowhere"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_its_password() {
     let port = gapless_testkit::free_port();
     let url = format!("postgres://ann:s3cret@127.0.0.1:{port}/chat");

@@ -46,6 +46,24 @@ fn a_missing_folder_is_named() {
 }
 
 #[test]
+fn a_folder_is_no_database_and_nothing_is_left_beside_it() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("data");
+    fs::create_dir(&folder).unwrap();
+    let error = open_error(&folder).unwrap();
+    let said = error.to_string();
+    assert!(said.contains("is a folder") && said.ends_with("data/gapless.db"), "{said}");
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_may_not_be_made_is_named_with_the_cause() {
+    let error = open_error(Path::new("/proc/gapless.db")).unwrap();
+    assert!(matches!(error, OpenError::File { .. }), "{error:?}");
+    assert!(error.to_string().starts_with("/proc/gapless.db can't be opened; see that"), "{error}");
+}
+
+#[test]
 fn a_file_that_is_not_ours_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("letter.txt");

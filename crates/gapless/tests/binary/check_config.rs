@@ -35,7 +35,10 @@ fn a_wrong_configuration_is_told_and_fails() {
             "`auth.mode` (--auth) doesn't go with `listen` (--listen)",
         ),
         (&[], "`auth.secrets` isn't set"),
-        (&["--secret", "short"], "a secret of 5 bytes is too short"),
+        (
+            &["--secret", "short"],
+            "has a value that is wrong, and isn't shown since it may be secret: a secret of 5 bytes is too short",
+        ),
         (&["--auth", "none"], "--auth: `auth.mode` can't be `none`: write one of jwt, open"),
         (
             &["--auth", "open", "--set", "log.levl=info"],
