@@ -15,6 +15,7 @@ mod page_size;
 mod refusal;
 mod session;
 mod socket;
+mod store_trouble;
 mod upgrade;
 mod write_limit;
 

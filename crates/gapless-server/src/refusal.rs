@@ -1,7 +1,6 @@
 //! What a peer is told when something can't be done: the one place where errors become codes, and codes statuses.
 
 use std::borrow::Cow;
-use std::error::Error;
 use std::time::Duration;
 
 use axum::Json;
@@ -14,6 +13,7 @@ use serde::Serialize;
 
 use crate::auth::AuthError;
 use crate::http::QueryError;
+use crate::store_trouble;
 
 /// A refusal as the peer gets it, over WebSocket or HTTP.
 ///
@@ -87,14 +87,8 @@ impl Refusal {
     }
 
     fn log(&self) {
-        let Some(cause) = &self.cause else {
-            return;
-        };
-        let source = cause.source().map(tracing::field::display);
-        if cause.is_retryable() {
-            tracing::warn!(error = %cause, source, "the store can't serve a request now");
-        } else {
-            tracing::error!(error = %cause, source, "the store failed");
+        if let Some(cause) = &self.cause {
+            store_trouble::tell(cause, "answer a request");
         }
     }
 

@@ -21,7 +21,7 @@ use gapless_core::{Beat, Heartbeat, Outgoing};
 use gapless_proto::{CloseCode, Notice, NoticeCode, Rid, ServerMessage, Welcome};
 use gapless_store::{Generation, StoreError};
 use tokio::time::{self, Sleep};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use self::expiry::{Expiring, Expiry};
 use self::inputs::{Input, Turn};
@@ -36,6 +36,7 @@ use crate::mailbox::Order;
 use crate::meters::Meters;
 use crate::refusal::Refusal;
 use crate::socket::{Frame, Incoming, Socket};
+use crate::store_trouble;
 
 /// Serves one connection. One task owns it; the hub and others reach it through its mailbox.
 ///
@@ -175,7 +176,7 @@ impl Session {
 
     fn handle_loaded(&mut self, loaded: Result<(), StoreError>) -> ControlFlow<End> {
         if let Err(error) = loaded {
-            warn!(error = &error as &dyn std::error::Error, "could not read the user's conversations");
+            store_trouble::tell(&error, "read a user's conversations");
             return ControlFlow::Break(End::Close(CloseCode::Unavailable));
         }
         let session = self.registration.session();

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use crate::exposition;
 use crate::gateway::Gateway;
+use crate::store_trouble;
 
 /// How this server is.
 #[derive(Serialize, ToSchema)]
@@ -43,8 +44,7 @@ pub(crate) async fn ready(State(gateway): State<Arc<Gateway>>) -> (StatusCode, J
     let (code, status) = if gateway.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining")
     } else if let Err(error) = check_store(&gateway).await {
-        let cause = std::error::Error::source(&error).map(tracing::field::display);
-        tracing::warn!(%error, cause, "not ready");
+        store_trouble::tell(&error, "say that it is well");
         (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable")
     } else {
         (StatusCode::OK, "ready")

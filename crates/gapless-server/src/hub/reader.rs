@@ -1,6 +1,5 @@
 //! What the hub needs to know from the store, and the task that reads it.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
@@ -8,11 +7,11 @@ use gapless_core::{FeedNews, Fresh, Standing};
 use gapless_proto::{CloseCode, ConvId, Entry, Epoch, Event, Position, Seq};
 use gapless_store::{FeedHead, LogSlice, Membership, PAGE_ENTRIES_MAX, Store, StoreError};
 use tokio::sync::mpsc;
-use tracing::warn;
 
 use super::{HubHandle, SessionHandle};
 use crate::mailbox::Order;
 use crate::socket::Frame;
+use crate::store_trouble;
 
 /// How many reads may wait. A raised epoch asks for one a session and conversation; beyond this, sessions are ended instead
 /// and come back with backoff.
@@ -66,7 +65,7 @@ async fn answer(hub: &HubHandle, store: &dyn Store, read: HubRead) {
                 Ok(Some(LogSlice { feed, entries })) => hub.handle_log(feed_news(conv, feed, entries)),
                 Ok(None) => hub.handle_fetch_failed(&conv),
                 Err(error) => {
-                    warn!(%conv, error = &error as &dyn Error, "could not read missing news");
+                    store_trouble::tell(&error, "read missing news");
                     hub.handle_fetch_failed(&conv);
                 }
             }
@@ -82,7 +81,7 @@ async fn answer(hub: &HubHandle, store: &dyn Store, read: HubRead) {
 }
 
 fn end(session: &SessionHandle, error: &StoreError) {
-    warn!(?session, error = error as &dyn Error, "could not look up a standing");
+    store_trouble::tell(error, "look up a membership");
     session.mailbox().order(Order::End(CloseCode::Unavailable));
 }
 

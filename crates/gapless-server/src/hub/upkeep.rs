@@ -8,11 +8,12 @@ use gapless_core::FeedNews;
 use gapless_proto::{Position, Seq};
 use gapless_store::{News, NewsReceiver, Store, StoreError};
 use tokio::time::{Interval, MissedTickBehavior, interval};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::reader::feed_news;
 use super::{HubHandle, read_standings};
 use crate::socket::Frame;
+use crate::store_trouble;
 
 /// How many feeds one look at the heads asks for.
 const HEADS_MAX: usize = 1_000;
@@ -46,10 +47,7 @@ pub(crate) async fn follow_heads(hub: HubHandle, store: Arc<dyn Store>, pause: D
         match &told {
             Ok(()) if failing => info!("the store's heads can be read again"),
             Ok(()) => {}
-            Err(error) if failing => {
-                debug!(error = error as &dyn Error, "still can't read the store's heads")
-            }
-            Err(error) => warn!(error = error as &dyn Error, "can't read the store's heads"),
+            Err(error) => store_trouble::tell(error, "read the heads of logs"),
         }
         failing = told.is_err();
     }

@@ -22,8 +22,11 @@ pub(super) enum Fault {
     #[error("PostgreSQL gave no answer within {0:?}")]
     Silent(Duration),
     /// It was not tried, since connecting failed a moment ago.
-    #[error("connecting to PostgreSQL failed a moment ago; the next attempt follows soon")]
-    BackingOff,
+    #[error("connecting to PostgreSQL failed a moment ago ({last}); the next attempt follows soon")]
+    BackingOff {
+        /// How that failed, in words.
+        last: Arc<str>,
+    },
     /// A row says something that can't be.
     #[error("a stored {what} can't be read")]
     Unreadable {
@@ -42,11 +45,24 @@ impl Fault {
         Self::Unreadable { what, source: source.into() }
     }
 
+    /// The fault and its causes, in words.
+    pub(super) fn words(&self) -> String {
+        let mut words = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            words.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        words
+    }
+
     /// Whether the database has refused a statement on a connection that lives: then its transaction is rolled back.
     pub(super) fn is_refusal(&self) -> bool {
         match self {
             Self::Database(error) => error.as_db_error().is_some() && !self.is_of_connection(),
-            Self::Connecting(_) | Self::Silent(_) | Self::BackingOff | Self::Unreadable { .. } => false,
+            Self::Connecting(_) | Self::Silent(_) | Self::BackingOff { .. } | Self::Unreadable { .. } => {
+                false
+            }
         }
     }
 
@@ -69,7 +85,9 @@ impl Fault {
                         .contains(database.code())
                 }
             },
-            Self::Connecting(_) | Self::Silent(_) | Self::BackingOff | Self::Unreadable { .. } => false,
+            Self::Connecting(_) | Self::Silent(_) | Self::BackingOff { .. } | Self::Unreadable { .. } => {
+                false
+            }
         }
     }
 }
@@ -95,7 +113,7 @@ impl From<&Arc<Fault>> for StoreError {
     fn from(fault: &Arc<Fault>) -> Self {
         let source = Box::new(Arc::clone(fault));
         match **fault {
-            Fault::Database(_) | Fault::Connecting(_) | Fault::Silent(_) | Fault::BackingOff => {
+            Fault::Database(_) | Fault::Connecting(_) | Fault::Silent(_) | Fault::BackingOff { .. } => {
                 Self::Unreachable(source)
             }
             Fault::Unreadable { .. } => Self::Broken(source),

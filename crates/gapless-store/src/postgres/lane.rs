@@ -12,7 +12,7 @@ use gapless_proto::{ConvId, Position, Seq, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::debug;
 
 use super::commit::{CommitError, Committed, Keys, commit_appends};
 use super::connection::Connector;
@@ -288,7 +288,7 @@ impl Driver {
         })
     }
 
-    /// Notes a failed transaction, and gives its cause.
+    /// Notes a failed transaction, and gives its cause. Who asked for the transaction decides what is worth a warning.
     fn note(&mut self, error: CommitError) -> Fault {
         let fault = match error {
             CommitError::NotWritten(fault) | CommitError::Refused(fault) => fault,
@@ -298,7 +298,7 @@ impl Driver {
                 fault
             }
         };
-        warn!(error = &fault as &dyn std::error::Error, "a transaction failed");
+        debug!(error = &fault as &dyn std::error::Error, "a transaction failed");
         fault
     }
 }

@@ -1,5 +1,6 @@
 //! A lane's connection, made again whenever it broke.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
@@ -60,6 +61,8 @@ impl Session {
 pub(super) struct Link {
     connector: Connector,
     state: State,
+    /// How the last attempt to connect failed, if one did.
+    last_failure: Arc<str>,
 }
 
 enum State {
@@ -69,7 +72,7 @@ enum State {
 
 impl Link {
     pub(super) fn new(connector: Connector) -> Self {
-        Self { connector, state: down_since_now() }
+        Self { connector, state: down_since_now(), last_failure: Arc::default() }
     }
 
     /// The session; connects if there is none.
@@ -81,11 +84,12 @@ impl Link {
         }
         if let State::Down { failures, retry_at } = self.state {
             if Instant::now() < retry_at {
-                return Err(Fault::BackingOff);
+                return Err(self.backing_off());
             }
             match self.connect().await {
                 Ok(session) => self.state = State::Up(Box::new(session)),
                 Err(fault) => {
+                    self.last_failure = fault.words().into();
                     self.state = State::Down {
                         failures: failures.saturating_add(1),
                         retry_at: Instant::now() + pause_after(failures),
@@ -96,13 +100,17 @@ impl Link {
         }
         match &self.state {
             State::Up(session) => Ok(session),
-            State::Down { .. } => Err(Fault::BackingOff),
+            State::Down { .. } => Err(self.backing_off()),
         }
     }
 
     /// Ends the session, with whatever transaction is open in it.
     pub(super) fn hang_up(&mut self) {
         self.state = down_since_now();
+    }
+
+    fn backing_off(&self) -> Fault {
+        Fault::BackingOff { last: Arc::clone(&self.last_failure) }
     }
 
     async fn connect(&self) -> Result<Session, Fault> {
