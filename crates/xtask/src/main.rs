@@ -7,6 +7,7 @@ mod interruption;
 mod requirement;
 mod run;
 mod services;
+mod sieve;
 mod step;
 mod test;
 #[cfg(test)]

@@ -1,22 +1,40 @@
 //! One step of a run, and what became of it.
 
 use std::fmt::{self, Display, Formatter};
+use std::io::{self, BufReader};
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context as _, anyhow, bail};
 
 use crate::interruption::Interruption;
+use crate::sieve::{self, Sieve};
 
 /// A named command that must succeed.
 pub(crate) struct Step {
     pub(crate) name: String,
     command: Command,
+    kind: Kind,
+}
+
+enum Kind {
+    Plain,
+    /// It is `cargo test`, of the tests that this selects.
+    Tests {
+        filter: Option<String>,
+    },
 }
 
 impl Step {
     pub(crate) fn new(name: impl Into<String>, command: Command) -> Self {
-        Self { name: name.into(), command }
+        Self { name: name.into(), command, kind: Kind::Plain }
+    }
+
+    /// Runs `cargo test`, which must find something to run.
+    pub(crate) fn of_tests(command: Command, filter: Option<&str>) -> Self {
+        let filter = filter.map(str::to_owned);
+        Self { name: "test".to_owned(), command, kind: Kind::Tests { filter } }
     }
 }
 
@@ -34,21 +52,56 @@ impl Run {
     pub(crate) fn carry_out(&mut self, mut step: Step) -> anyhow::Result<()> {
         eprintln!("\n=== {}: {}", step.name, shown(&step.command));
         let start = Instant::now();
-        let succeeded = self.interruption.run(&mut step.command).map(|status| status.success());
+        let outcome = match &step.kind {
+            Kind::Plain => self.run_plainly(&step.name, &mut step.command),
+            Kind::Tests { filter } => self.run_tests(filter.as_deref(), &mut step.command),
+        };
         self.finished.push(Finished {
-            name: step.name.clone(),
+            name: step.name,
             duration: start.elapsed(),
-            succeeded: matches!(succeeded, Ok(true)),
+            succeeded: outcome.is_ok(),
         });
-        if !succeeded? {
-            bail!("{} failed; what it says is above", step.name);
+        outcome
+    }
+
+    fn run_plainly(&self, name: &str, command: &mut Command) -> anyhow::Result<()> {
+        if !self.interruption.run(command)?.success() {
+            bail!("{name} failed; what it says is above");
         }
         Ok(())
+    }
+
+    fn run_tests(&self, filter: Option<&str>, command: &mut Command) -> anyhow::Result<()> {
+        let (output, input) = io::pipe().context("making a pipe for the output of the tests")?;
+        let sifting = thread::spawn(|| sieve::sift(BufReader::new(output)));
+        let stdout = input.try_clone().context("making a pipe for the output of the tests")?;
+        let stderr = input.try_clone().context("making a pipe for the output of the tests")?;
+        let status = self.interruption.run(command.stdout(stdout).stderr(stderr));
+        sieve::end(input).context("ending the output of the tests")?;
+        let sieve = sifting.join().map_err(|_| anyhow!("reading the output of the tests panicked"))?;
+        judge(status?.success(), &sieve, filter)
     }
 
     pub(crate) fn summary(&self) -> Summary<'_> {
         Summary(&self.finished)
     }
+}
+
+/// What became of the tests.
+fn judge(succeeded: bool, sieve: &Sieve, filter: Option<&str>) -> anyhow::Result<()> {
+    if !succeeded && !sieve.failed().is_empty() {
+        bail!("these tests failed; what they say is above:\n  {}", sieve.failed().join("\n  "));
+    }
+    if !succeeded {
+        bail!("test failed; what it says is above");
+    }
+    if sieve.tests() == 0 {
+        let filter = filter.unwrap_or_default();
+        bail!(
+            "no test has `{filter}` in its name; `cargo test --workspace -- --list` lists the names there are"
+        );
+    }
+    Ok(())
 }
 
 struct Finished {
@@ -100,5 +153,28 @@ mod tests {
         let summary = run.summary().to_string();
         let outcomes: Vec<_> = summary.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
         assert_eq!(outcomes, ["ok", "FAILED"]);
+    }
+
+    #[test]
+    fn a_filter_that_selects_no_test_fails_and_says_so() {
+        let error = tests("printf 'running 0 tests\n'").unwrap_err().to_string();
+        assert!(error.contains("no test has `pagin` in its name"), "{error}");
+        tests("printf 'running 1 test\n'").unwrap();
+    }
+
+    #[test]
+    fn tests_that_failed_are_named_at_the_end() {
+        let error =
+            tests("printf 'running 2 tests\ntest a::b ... FAILED\n'; echo noise >&2; exit 1").unwrap_err();
+        let error = error.to_string();
+        assert_eq!(error.lines().nth(1).map(str::trim), Some("a::b ()"), "{error}");
+        let error = tests("exit 1").unwrap_err().to_string();
+        assert_eq!(error, "test failed; what it says is above");
+    }
+
+    fn tests(script: &str) -> anyhow::Result<()> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Run::start()?.carry_out(Step::of_tests(command, Some("pagin")))
     }
 }

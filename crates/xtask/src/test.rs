@@ -31,7 +31,7 @@ fn steps(filter: Option<&str>, postgres: &str) -> anyhow::Result<Vec<Step>> {
     let build = in_cargo("build", &["build", "--workspace", "--all-targets"]);
     if let Some(filter) = filter {
         let test = with_services(cargo(&["test", "--workspace", "--no-fail-fast", "--", filter]));
-        return Ok(vec![build, Step::new("test", test)]);
+        return Ok(vec![build, Step::of_tests(test, Some(filter))]);
     }
     let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
     doc.env("RUSTDOCFLAGS", "-Dwarnings");
@@ -40,7 +40,7 @@ fn steps(filter: Option<&str>, postgres: &str) -> anyhow::Result<Vec<Step>> {
         in_cargo("lint", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         Step::new("documentation", doc),
         build,
-        Step::new("test", with_services(cargo(&["test", "--workspace", "--no-fail-fast"]))),
+        Step::of_tests(with_services(cargo(&["test", "--workspace", "--no-fail-fast"])), None),
     ];
     let laboratory = binary("gapless-lab")?;
     let in_laboratory = |name: String, arguments: &[&str]| {
