@@ -32,6 +32,11 @@ pub enum ClientEvent {
         /// The entries and the cursor after them.
         advance: Advance,
     },
+    /// The server was asked and has nothing beyond what was told or is about to be.
+    UpToDate {
+        /// In which conversation.
+        conv: ConvId,
+    },
     /// A log was rewound (a restore from a backup): what was held of this conversation is void and it starts over.
     Reset {
         /// Which conversation.
@@ -179,6 +184,17 @@ pub enum StopReason {
     Unauthenticated {
         /// What the server says about it.
         message: String,
+    },
+    /// There is no gapless at this address.
+    #[error(
+        "there is no gapless at {url} ({status}); give the address that the server tells at its start, such as \
+         http://127.0.0.1:7700, with a path only if a proxy puts one before it"
+    )]
+    WrongAddress {
+        /// Where it was looked for.
+        url: String,
+        /// What is there instead, as an HTTP status.
+        status: String,
     },
     /// The server doesn't want this client back as it is.
     #[error("the server refuses this client ({code}): {message}")]

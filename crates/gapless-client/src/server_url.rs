@@ -17,11 +17,23 @@ pub struct ServerUrl {
 
 /// Why a text is no [`ServerUrl`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is no address of a server; give one like http://127.0.0.1:7700 or https://chat.example.com"
-)]
-pub struct ServerUrlError {
-    text: String,
+pub enum ServerUrlError {
+    /// It is one but for what stands in front of it.
+    #[error(
+        "{text:?} doesn't say how to speak to the server; write http://{text}, or https://{text} if it has TLS"
+    )]
+    NoScheme {
+        /// What was given.
+        text: String,
+    },
+    /// It is none.
+    #[error(
+        "{text:?} is no address of a server; give one like http://127.0.0.1:7700 or https://chat.example.com"
+    )]
+    NoAddress {
+        /// What was given.
+        text: String,
+    },
 }
 
 /// Where the WebSocket is, below the server's own path.
@@ -50,7 +62,11 @@ impl FromStr for ServerUrl {
     type Err = ServerUrlError;
 
     fn from_str(text: &str) -> Result<Self, ServerUrlError> {
-        parse(text.trim()).ok_or_else(|| ServerUrlError { text: text.to_owned() })
+        let text = text.trim();
+        parse(text).ok_or_else(|| match parse(&format!("http://{text}")) {
+            Some(_) if !text.contains("//") => ServerUrlError::NoScheme { text: text.to_owned() },
+            Some(_) | None => ServerUrlError::NoAddress { text: text.to_owned() },
+        })
     }
 }
 
@@ -107,9 +123,17 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_an_example() {
-        for text in ["", "127.0.0.1:7700", "ftp://host", "http://", "http://h/?a=b", "http://user:pw@host"] {
+        for text in ["", "ftp://host", "http://", "http://h/?a=b", "http://user:pw@host", "alice@h", "//h"] {
             let error = text.parse::<ServerUrl>().unwrap_err().to_string();
-            assert!(error.contains("http://127.0.0.1:7700"), "{text}: {error}");
+            assert!(error.contains("give one like http://127.0.0.1:7700"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_scheme_is_refused_with_the_address_as_it_should_be() {
+        for text in ["127.0.0.1:7700", "localhost:7700", "chat.example.com/gapless", "[::1]:7700"] {
+            let error = text.parse::<ServerUrl>().unwrap_err().to_string();
+            assert!(error.contains(&format!("write http://{text},")), "{error}");
         }
     }
 

@@ -112,6 +112,13 @@ pub enum Closed {
         /// How.
         message: String,
     },
+    /// Before it stood: what answers is no gapless.
+    WrongAddress {
+        /// Where it was looked for.
+        url: String,
+        /// What is there instead, as an HTTP status.
+        status: String,
+    },
 }
 
 impl Session {
@@ -201,6 +208,7 @@ impl Session {
                 self.handle_token_refused(code, reason, now);
             }
             Closed::ByServer { code, reason } => self.stop(StopReason::Refused { code, message: reason }),
+            Closed::WrongAddress { url, status } => self.stop(StopReason::WrongAddress { url, status }),
         }
     }
 

@@ -216,6 +216,7 @@ impl<S: LocalState> Shell<S> {
             ClientEvent::Connected { .. }
             | ClientEvent::Disconnected { .. }
             | ClientEvent::Entries { .. }
+            | ClientEvent::UpToDate { .. }
             | ClientEvent::Reset { .. }
             | ClientEvent::Refused { .. }
             | ClientEvent::TokenExpiring { .. }

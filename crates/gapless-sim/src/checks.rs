@@ -237,6 +237,7 @@ impl Checks {
             }
             ClientEvent::Connected { .. }
             | ClientEvent::Disconnected { .. }
+            | ClientEvent::UpToDate { .. }
             | ClientEvent::Reset { .. }
             | ClientEvent::Refused { .. }
             | ClientEvent::TokenExpiring { .. } => Ok(()),

@@ -108,6 +108,7 @@ impl fmt::Display for Words<'_, ClientEvent> {
                 write!(f, "disconnected, back in {retry_in:?}: {reason}")
             }
             ClientEvent::Entries { conv, advance } => write!(f, "{conv} {}", Words(advance)),
+            ClientEvent::UpToDate { conv } => write!(f, "{conv} is up to date"),
             ClientEvent::Reset { conv, reason } => write!(f, "reset of {conv}: {reason:?}"),
             ClientEvent::Refused { conv, code, .. } => write!(f, "{conv} refused: {code:?}"),
             ClientEvent::Sent(sent) => write!(f, "{} sent as {}@{}", sent.key, sent.seq, sent.epoch),

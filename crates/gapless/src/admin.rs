@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use gapless_proto::{ConvId, Seq, UserId};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use crate::api::{Api, ApiFlags};
 use crate::connection::block_on;
-use crate::output::say;
+use crate::output::{say, visible};
 
 /// Run conversations and their logs on a server, over HTTP.
 #[derive(Args)]
@@ -55,13 +55,13 @@ enum Action {
         /// Of which conversation
         conv: ConvId,
         /// Entries with a smaller seq go
-        #[arg(long, value_name = "SEQ")]
+        #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
         below: Seq,
     },
     /// After a restore from backup: make every reader start over (scope `admin`)
+    #[command(group = ArgGroup::new("which").args(["conv", "all"]).required(true))]
     Epoch {
         /// Of which conversation
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
         conv: Option<ConvId>,
         /// Of all conversations
         #[arg(long)]
@@ -85,7 +85,7 @@ enum History {
 /// Carries out one action and says what came of it.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { action, api } = arguments;
-    say(block_on(carry_out(action, Api::new(api)?))?)?;
+    say(visible(&block_on(carry_out(action, Api::new(api)?))?))?;
     Ok(ExitCode::SUCCESS)
 }
 

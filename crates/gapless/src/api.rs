@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use gapless_client::ServerUrl;
 use gapless_proto::UserId;
 use reqwest::{Client, Method, RequestBuilder, Url};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::connection::{TOKEN_OR_USER, given, how_to_make_a_token};
+
 /// Which server, and who one is to it.
 #[derive(Args)]
 pub(crate) struct ApiFlags {
-    /// Where the server is
+    /// Where the server is: http:// or https://, then its host and port
     #[arg(
         long,
         global = true,
@@ -21,7 +24,7 @@ pub(crate) struct ApiFlags {
         env = "GAPLESS_URL",
         default_value = "http://127.0.0.1:7700"
     )]
-    url: Url,
+    url: ServerUrl,
     /// A token with the scope that is needed; `gapless token` makes one
     #[arg(long, global = true, value_name = "TOKEN", env = "GAPLESS_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -33,6 +36,7 @@ pub(crate) struct ApiFlags {
 /// A server's HTTP API.
 pub(crate) struct Api {
     client: Client,
+    server: ServerUrl,
     url: Url,
     who: Who,
 }
@@ -57,25 +61,25 @@ struct RefusalContent {
 
 /// Who one is to an open server if one doesn't say.
 const NOBODY_IN_PARTICULAR: &str = "admin";
+const NOT_A_GAPLESS: &str = "is that a gapless server? `gapless serve` tells its address when it starts";
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 impl Api {
     pub(crate) fn new(flags: ApiFlags) -> anyhow::Result<Self> {
-        let ApiFlags { url, token, acting_user } = flags;
-        let who = match (acting_user, token) {
+        let ApiFlags { url: server, token, acting_user } = flags;
+        let who = match (acting_user, given(token.as_ref())) {
             (Some(user), _) => Who::User(user),
-            (None, Some(token)) => Who::Token(token),
+            (None, Some(token)) => Who::Token(token.to_owned()),
             (None, None) => Who::User(UserId::new(NOBODY_IN_PARTICULAR)?),
         };
-        if url.cannot_be_a_base() {
-            bail!("{url} is no address of a server; give one like http://127.0.0.1:7700");
-        }
+        let url = Url::parse(&server.to_string())
+            .with_context(|| format!("{server} can't be read; give an address like http://127.0.0.1:7700"))?;
         install_tls();
         let client = Client::builder().connect_timeout(CONNECT_MAX);
         // A proxy that is set for the internet can't reach this machine's own loopback.
         let client = if is_loopback(&url) { client.no_proxy() } else { client };
         let client = client.build().context("making an HTTP client")?;
-        Ok(Self { client, url, who })
+        Ok(Self { client, server, url, who })
     }
 
     /// Calls a route, given the segments of its path, and returns what it answers.
@@ -88,16 +92,40 @@ impl Api {
         let request = self.client.request(method, self.address(path)?);
         let request = body.into_iter().fold(self.introduce(request), RequestBuilder::json);
         let response = request.send().await.with_context(|| {
-            format!("can't reach {}; see that the server runs, or name another with `--url`", self.url)
+            let runs = if self.url.scheme() == "https" { "runs and has TLS" } else { "runs" };
+            format!("can't reach {}; see that the server {runs}, or name another with `--url`", self.server)
         })?;
         let status = response.status();
         let text = response.text().await.context("reading the answer")?;
         if status.is_success() {
-            return serde_json::from_str(&text).context("the answer isn't JSON; is this a gapless server?");
+            return serde_json::from_str(&text).with_context(|| {
+                format!("{} answers something else than JSON; {NOT_A_GAPLESS}", self.server)
+            });
         }
         match serde_json::from_str::<Refusal>(&text) {
-            Ok(Refusal { error }) => bail!("{} ({})", error.message, error.code),
-            Err(_) => bail!("the server answers {status}; is this a gapless server?"),
+            Ok(Refusal { error }) => bail!(self.with_hint(&error)),
+            Err(_) => bail!("{} answers {status}; {NOT_A_GAPLESS}", self.server),
+        }
+    }
+
+    /// What the server says, and what mends it from here.
+    fn with_hint(&self, refusal: &RefusalContent) -> String {
+        let RefusalContent { code, message } = refusal;
+        let said = format!("{message} ({code})");
+        match (code.as_str(), &self.who) {
+            ("UNAUTHENTICATED", Who::User(_)) => {
+                format!(
+                    "{said}\n{}; trim, epoch and kick need `--scope admin`",
+                    how_to_make_a_token("NAME --scope service")
+                )
+            }
+            ("UNAUTHENTICATED", Who::Token(_)) => format!("{said}\n{TOKEN_OR_USER}"),
+            ("NOT_FOUND", _) if self.url.path() != "/" => format!(
+                "{said}\nis {} right? Leave out {} unless a proxy puts it before the server",
+                self.server,
+                self.url.path()
+            ),
+            _ => said,
         }
     }
 
@@ -150,5 +178,19 @@ mod tests {
         );
         assert_eq!(address("http://h/base/", "ü").unwrap(), "http://h/base/v1/conversations/%C3%BC");
         assert!(address("http://h", "..").is_err());
+    }
+
+    #[test]
+    fn a_refusal_tells_what_to_give_instead() {
+        let hint = |url: &str, token: Option<&str>, code: &str| {
+            let token = token.map(str::to_owned);
+            let api = Api::new(ApiFlags { url: url.parse().unwrap(), token, acting_user: None }).unwrap();
+            api.with_hint(&RefusalContent { code: code.to_owned(), message: "no".to_owned() })
+        };
+        let nobody = hint("http://h", None, "UNAUTHENTICATED");
+        assert!(nobody.contains("`gapless token --user NAME --scope service`"), "{nobody}");
+        assert!(hint("http://h", Some("T.O.K"), "UNAUTHENTICATED").contains("give `--user NAME` instead"));
+        assert!(hint("http://h/a", None, "NOT_FOUND").contains("Leave out /a"));
+        assert_eq!(hint("http://h", None, "NOT_FOUND"), "no (NOT_FOUND)");
     }
 }

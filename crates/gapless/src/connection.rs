@@ -6,12 +6,14 @@ use anyhow::Context;
 use gapless_client::{
     ClientConfig, ClientEvent, Credentials, DisconnectReason, Follow, ServerUrl, StopReason, TokenSource,
 };
-use gapless_proto::{CloseCode, DeviceId, UserId};
+use gapless_proto::{CloseCode, ConvId, DeviceId, ErrorCode, UserId};
+
+use crate::output::visible;
 
 /// Where the server is and who asks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Connection {
-    /// Where the server is.
+    /// Where the server is: http:// or https://, then its host and port.
     #[arg(long, env = "GAPLESS_URL", default_value = "http://127.0.0.1:7700", value_name = "URL")]
     url: ServerUrl,
 
@@ -30,7 +32,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn config(&self) -> anyhow::Result<ClientConfig> {
-        let credentials = match (&self.user, &self.token) {
+        let credentials = match (&self.user, given(self.token.as_ref())) {
             (Some(user), _) => Credentials::Open { user: user.clone(), device: self.device.clone() },
             (None, Some(token)) => Credentials::Token(TokenSource::fixed(token)),
             (None, None) => anyhow::bail!(
@@ -42,9 +44,55 @@ impl Connection {
         Ok(config)
     }
 
-    pub(crate) fn url(&self) -> &ServerUrl {
-        &self.url
+    /// Why the client has stopped, and what mends it.
+    pub(crate) fn advice(&self, reason: &StopReason) -> String {
+        match reason {
+            StopReason::Unauthenticated { message } => match &self.user {
+                Some(user) => format!(
+                    "`--user {user}` isn't enough for this server: {message}\n{}",
+                    how_to_make_a_token(user.as_str())
+                ),
+                None => format!("{reason}\n{TOKEN_OR_USER}"),
+            },
+            StopReason::Refused { code, .. } if *code == CloseCode::Kicked.number() => {
+                format!("{reason}\nask who runs the server")
+            }
+            StopReason::Refused { .. } => format!("{reason}\nis the server's address right?"),
+            StopReason::Requested
+            | StopReason::WrongAddress { .. }
+            | StopReason::OtherUser { .. }
+            | StopReason::State { .. } => reason.to_string(),
+        }
     }
+
+    /// What the server says when it doesn't serve a conversation, and what mends that.
+    pub(crate) fn mend(&self, conv: &ConvId, code: ErrorCode, message: &str) -> String {
+        if code != ErrorCode::NotFound {
+            return format!("{message} ({code})");
+        }
+        let url = &self.url;
+        format!(
+            "{message}\nif {conv} doesn't exist, create it: gapless admin create {conv} --url {url} --creator YOU\nif it \
+             does, have a member add you: gapless admin add {conv} YOU --url {url} --user MEMBER (or with their --token)"
+        )
+    }
+}
+
+/// What mends that a token isn't taken.
+pub(crate) const TOKEN_OR_USER: &str = "make a token with `gapless token --user NAME` and a secret of this server, and give it as --token or GAPLESS_TOKEN; \
+     if the server runs with `--auth open`, it takes none: give `--user NAME` instead";
+
+/// What mends that a token is wanted and none was given, given what goes behind `--user`.
+pub(crate) fn how_to_make_a_token(user: &str) -> String {
+    format!(
+        "make a token with `gapless token --user {user}` and a secret of this server, and give it as --token or \
+         GAPLESS_TOKEN; `--user` alone is for a server that runs with `--auth open`"
+    )
+}
+
+/// A token, unless it is empty: so it comes from a variable that isn't set, or from a command that failed.
+pub(crate) fn given(token: Option<&String>) -> Option<&str> {
+    token.map(|token| token.trim()).filter(|token| !token.is_empty())
 }
 
 /// Tells a person how it goes with the connection, each thing once.
@@ -68,6 +116,7 @@ impl Weather {
             ClientEvent::Fault(fault) => Some(fault.to_string()),
             ClientEvent::Disconnected { .. }
             | ClientEvent::Entries { .. }
+            | ClientEvent::UpToDate { .. }
             | ClientEvent::Reset { .. }
             | ClientEvent::Refused { .. }
             | ClientEvent::Sent(_)
@@ -77,26 +126,11 @@ impl Weather {
     }
 }
 
-/// Why the client has stopped, and what mends it.
-pub(crate) fn advice(reason: &StopReason) -> String {
-    match reason {
-        StopReason::Unauthenticated { .. } => {
-            format!(
-                "{reason}\nmint a token with `gapless token --user NAME`, and give it as --token or GAPLESS_TOKEN"
-            )
-        }
-        StopReason::Refused { code, .. } if *code == CloseCode::Kicked.number() => {
-            format!("{reason}\nask who runs the server")
-        }
-        StopReason::Refused { .. } => format!("{reason}\nis the server's address right?"),
-        StopReason::Requested | StopReason::OtherUser { .. } | StopReason::State { .. } => reason.to_string(),
-    }
-}
-
-/// Says something to the person in front of the terminal.
+/// Says something to the person in front of the terminal; others may have chosen parts of it.
 pub(crate) fn remark(text: &str) {
+    let lines: Vec<String> = text.split('\n').map(visible).collect();
     // Who closed stderr doesn't want to know.
-    writeln!(io::stderr(), "{text}").ok();
+    writeln!(io::stderr(), "{}", lines.join("\n")).ok();
 }
 
 /// Says why it didn't work.
@@ -113,4 +147,44 @@ pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> a
     let outcome = runtime.block_on(command);
     runtime.shutdown_background();
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(user: Option<&str>, token: Option<&str>) -> Connection {
+        Connection {
+            url: "http://h:1".parse().unwrap(),
+            user: user.map(|user| user.parse().unwrap()),
+            device: "default".parse().unwrap(),
+            token: token.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn who_is_not_let_in_learns_what_to_give_instead_of_what_they_gave() {
+        let refused = StopReason::Unauthenticated { message: "no".to_owned() };
+        let named = connection(Some("alice"), None).advice(&refused);
+        assert!(named.contains("`gapless token --user alice`") && named.contains("--token"), "{named}");
+        let with_token = connection(None, Some("T.O.K")).advice(&refused);
+        assert!(with_token.contains("`gapless token --user NAME`"), "{with_token}");
+        assert!(with_token.contains("give `--user NAME` instead"), "{with_token}");
+    }
+
+    #[test]
+    fn an_empty_token_is_none() {
+        for empty in [None, Some(""), Some(" \n")] {
+            assert!(connection(None, empty).config().unwrap_err().to_string().contains("say who you are"));
+        }
+        assert!(connection(None, Some("T.O.K")).config().is_ok());
+    }
+
+    #[test]
+    fn only_a_conversation_that_is_not_found_can_be_made_or_joined() {
+        let conv: ConvId = "c".parse().unwrap();
+        let mend = |code| connection(Some("alice"), None).mend(&conv, code, "no");
+        assert!(mend(ErrorCode::NotFound).contains("gapless admin create c --url http://h:1"));
+        assert_eq!(mend(ErrorCode::Forbidden), "no (FORBIDDEN)");
+    }
 }

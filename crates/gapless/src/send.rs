@@ -12,7 +12,7 @@ use gapless_client::{
 use gapless_proto::{Body, ConvId, ErrorCode, Key};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
-use crate::connection::{Connection, Weather, advice, block_on, complain, remark};
+use crate::connection::{Connection, Weather, block_on, complain, remark};
 
 /// Send messages to a conversation, and print the seq of each once it is on the server's disk.
 ///
@@ -67,7 +67,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 async fn send(args: Args, key: Key) -> anyhow::Result<ExitCode> {
     let Ok((client, mut events)) = Client::start(args.connection.config()?, MemoryState::new()).await;
-    let mut sender = Sender { conv: args.conv, key, json: args.json, client, failed: false };
+    let connection = &args.connection;
+    let mut sender = Sender { connection, conv: args.conv, key, json: args.json, client, failed: false };
     let sending = async {
         match args.text {
             Some(text) => sender.send_one(text).await?,
@@ -77,12 +78,12 @@ async fn send(args: Args, key: Key) -> anyhow::Result<ExitCode> {
     };
     let outcome = tokio::select! {
         outcome = sending => outcome,
-        stopped = watch_over(&mut events) => anyhow::bail!(stopped),
+        stopped = watch_over(connection, &mut events) => anyhow::bail!(stopped),
     };
     let sender = match outcome {
         Ok(sender) => sender,
         // The events say why.
-        Err(error) if is_stopped(&error) => anyhow::bail!(watch_over(&mut events).await),
+        Err(error) if is_stopped(&error) => anyhow::bail!(watch_over(connection, &mut events).await),
         Err(error) => return Err(error),
     };
     sender.client.close().await;
@@ -95,20 +96,21 @@ fn is_stopped(error: &anyhow::Error) -> bool {
 }
 
 /// Remarks on the connection until the client stops; returns why it did.
-async fn watch_over(events: &mut Events) -> String {
+async fn watch_over(connection: &Connection, events: &mut Events) -> String {
     let mut weather = Weather::default();
     while let Some(event) = events.next().await {
         if let Some(text) = weather.remark(&event) {
             remark(&text);
         }
         if let ClientEvent::Stopped(reason) = event {
-            return advice(&reason);
+            return connection.advice(&reason);
         }
     }
     "the client ended".to_owned()
 }
 
-struct Sender {
+struct Sender<'a> {
+    connection: &'a Connection,
     client: Client,
     conv: ConvId,
     key: Key,
@@ -123,7 +125,7 @@ struct Unanswered {
     ticket: SendTicket,
 }
 
-impl Sender {
+impl Sender<'_> {
     async fn send_one(&mut self, text: String) -> anyhow::Result<()> {
         let body = self.body(text)?;
         let ticket = self.client.send_with_key(&self.conv, self.key.clone(), body).await?;
@@ -189,7 +191,8 @@ impl Sender {
             Err(error @ TicketError::Stopped { .. }) => return Err(error.into()),
         };
         let place = line.map(|number| format!("line {number}: ")).unwrap_or_default();
-        let message = format!("{place}{} ({})", refused.message, refused.code);
+        let message = self.connection.mend(&self.conv, refused.code, &refused.message);
+        let message = format!("{place}{message}");
         if [ErrorCode::NotFound, ErrorCode::Forbidden].contains(&refused.code) {
             anyhow::bail!("{message}");
         }

@@ -3,15 +3,17 @@
 mod print;
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 
 use gapless_client::{
-    Client, ClientConfig, ClientEvent, Events, FileState, HandleFirst, Handled, LocalState, MemoryState,
-    StopReason, WatchError,
+    Advance, Client, ClientConfig, ClientEvent, Events, FileState, HandleFirst, Handled, LocalState,
+    MemoryState, StopReason, WatchError,
 };
-use gapless_proto::{ConvId, ErrorCode, Seq};
+use gapless_proto::{ConvId, Seq};
 
-use crate::connection::{Connection, Weather, advice, block_on, complain};
+use crate::connection::{Connection, Weather, block_on, complain};
+use crate::output::reader_gone;
 
 use print::{Failure, Printer, Screen};
 
@@ -29,8 +31,12 @@ pub(crate) struct Args {
     conv: ConvId,
 
     /// Begin after this seq instead of at the beginning. A position in --state goes before it.
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
     after: Option<Seq>,
+
+    /// End at what is the newest entry now, instead of waiting for more.
+    #[arg(long)]
+    no_follow: bool,
 
     /// A folder that remembers how far you are. One process at a time uses it.
     #[arg(long, value_name = "DIR")]
@@ -67,16 +73,15 @@ async fn tail(args: &Args, config: ClientConfig, state: impl LocalState) -> anyh
     screen.finish();
     client.close().await;
     match end {
-        End::Interrupted => Ok(ExitCode::SUCCESS),
+        End::Interrupted | End::ReaderGone | End::CaughtUp => Ok(ExitCode::SUCCESS),
         End::Refused(message) => {
             complain(&message);
             Ok(ExitCode::FAILURE)
         }
         End::Stopped(reason) => match failure.take() {
-            // As usual for a command whose reader has seen enough.
             Some(Failure::NoReader) => Ok(ExitCode::SUCCESS),
             Some(failure) => Err(failure.into()),
-            None => anyhow::bail!(advice(&reason)),
+            None => anyhow::bail!(args.connection.advice(&reason)),
         },
     }
 }
@@ -84,6 +89,10 @@ async fn tail(args: &Args, config: ClientConfig, state: impl LocalState) -> anyh
 /// What ends a tail.
 enum End {
     Interrupted,
+    /// As usual for a command whose reader has seen enough.
+    ReaderGone,
+    /// With `--no-follow`: everything is printed that there was.
+    CaughtUp,
     /// The server won't serve the conversation.
     Refused(String),
     Stopped(StopReason),
@@ -91,9 +100,12 @@ enum End {
 
 async fn follow(args: &Args, screen: &Screen, events: &mut Events) -> End {
     let mut weather = Weather::default();
+    let mut goal = Goal::default();
+    let mut reader_gone = pin!(reader_gone());
     loop {
         let event = tokio::select! {
             event = events.next() => event,
+            () = &mut reader_gone => return End::ReaderGone,
             _ = tokio::signal::ctrl_c() => return End::Interrupted,
         };
         let Some(event) = event else {
@@ -104,13 +116,18 @@ async fn follow(args: &Args, screen: &Screen, events: &mut Events) -> End {
         }
         match event {
             ClientEvent::Refused { conv, code, message } => {
-                return End::Refused(mend(args, &conv, code, &message));
+                return End::Refused(args.connection.mend(&conv, code, &message));
             }
+            ClientEvent::Entries { advance, .. } if args.no_follow && goal.is_reached_by(&advance) => {
+                return End::CaughtUp;
+            }
+            ClientEvent::UpToDate { .. } if args.no_follow => return End::CaughtUp,
+            ClientEvent::Reset { .. } => goal = Goal::default(),
             ClientEvent::Stopped(reason) => return End::Stopped(reason),
             ClientEvent::Connected { .. }
             | ClientEvent::Disconnected { .. }
             | ClientEvent::Entries { .. }
-            | ClientEvent::Reset { .. }
+            | ClientEvent::UpToDate { .. }
             | ClientEvent::Sent(_)
             | ClientEvent::SendRefused(_)
             | ClientEvent::TokenExpiring { .. }
@@ -119,14 +136,15 @@ async fn follow(args: &Args, screen: &Screen, events: &mut Events) -> End {
     }
 }
 
-/// What to do about a conversation that isn't served.
-fn mend(args: &Args, conv: &ConvId, code: ErrorCode, message: &str) -> String {
-    if code != ErrorCode::NotFound {
-        return format!("{conv} can't be read ({code}): {message}");
+/// Where a tail that doesn't follow ends: at the head that it first heard of.
+#[derive(Debug, Default)]
+struct Goal {
+    head: Option<Seq>,
+}
+
+impl Goal {
+    fn is_reached_by(&mut self, advance: &Advance) -> bool {
+        let head = *self.head.get_or_insert(advance.head);
+        advance.position.seq >= head
     }
-    let url = args.connection.url();
-    format!(
-        "{message}\nif {conv} doesn't exist, create it: gapless admin create {conv} --url {url} --creator YOU\nif it does, \
-         have a member add you: gapless admin add {conv} YOU --url {url} --user MEMBER (or with their --token)"
-    )
 }

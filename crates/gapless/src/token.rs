@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "", hide_default_value = true, value_parser = Scopes::parse)]
     scope: Scopes,
     /// How long it holds, as in 15m, 1h or 30days
-    #[arg(long, default_value = "1h", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "1h", value_parser = lifetime)]
     ttl: Duration,
     #[command(flatten)]
     config: ConfigFlags,
@@ -42,6 +42,20 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     say(Authenticator::new(auth).mint(&request, now()?)?.token)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How long a token may hold.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let Ok(lifetime) = humantime::parse_duration(text) else {
+        return Err(
+            "write a time, as in 15m, 1h or 30days; every token ends, but it may be after 10years".to_owned()
+        );
+    };
+    if lifetime.is_zero() {
+        return Err("such a token has ended before anyone can use it; write a time, as in 15m, 1h or 30days"
+            .to_owned());
+    }
+    Ok(lifetime)
 }
 
 /// Milliseconds since the Unix epoch.

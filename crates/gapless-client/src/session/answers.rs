@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use gapless_core::{FeedReader, SyncRequest};
-use gapless_proto::{ConvId, Epoch, ErrorCode, ErrorReply, Event, Notice, NoticeCode, Page, Rid, Sent, Seq};
+use gapless_proto::{
+    ConvId, Epoch, ErrorCode, ErrorReply, Event, Notice, NoticeCode, Page, Position, Rid, Sent, Seq,
+};
 
 use super::lifecycle::RECONNECT_AFTER_MAX;
 use super::persisting::Consequence;
@@ -36,10 +38,14 @@ impl Session {
             return;
         };
         self.page_limit = self.page_limit.saturating_mul(2).min(self.config.page_limit);
+        let head = Position { epoch: page.epoch, seq: page.head };
+        let is_news = self.feeds.position(&conv).is_none_or(|held| held < head);
         let mut outcome = Ok(());
         self.with_feed(&conv, None, now, |reader| outcome = reader.handle_page(asked, page, now));
-        if let Err(error) = outcome {
-            self.report_fault(Fault::BadPage { conv, error });
+        match outcome {
+            Ok(()) if is_news => {}
+            Ok(()) => self.report(ClientEvent::UpToDate { conv }),
+            Err(error) => self.report_fault(Fault::BadPage { conv, error }),
         }
     }
 

@@ -18,6 +18,16 @@ fn it_connects_at_once_and_syncs_what_it_knows() {
     assert_eq!(bench.drain(), ["connected", "0: sync demo after 3"]);
 }
 
+#[test]
+fn that_there_is_nothing_new_is_told() {
+    let mut bench = Bench::with_positions(&[("demo", 3)]);
+    bench.welcome(0);
+    bench.drain();
+    let head = 3;
+    bench.page(0, bench.last_rid(), head + 1..=head);
+    assert_eq!(bench.drain(), ["demo is up to date"]);
+}
+
 // Behaviour 12
 #[test]
 fn a_message_is_persisted_before_it_is_transmitted() {

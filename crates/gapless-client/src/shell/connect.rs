@@ -1,5 +1,7 @@
 //! How a connection comes about.
 
+use std::io;
+
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use gapless_proto::CloseCode;
@@ -54,14 +56,14 @@ impl Connector {
             match credentials {
                 Credentials::Open { user, device } => {
                     let query = [("user", user.as_str()), ("device", device.as_str())];
-                    open(&url.websocket(&query), None).await
+                    open(&url, &query, None).await
                 }
                 Credentials::Token(source) => {
                     let token = match known_token {
                         Some(token) => token,
                         None => source.fetch().await.map_err(|error| no_token(&error))?,
                     };
-                    open(&url.websocket(&[]), Some(token)).await
+                    open(&url, &[], Some(token)).await
                 }
             }
         }
@@ -82,12 +84,12 @@ impl Connector {
     }
 }
 
-async fn open(url: &str, token: Option<String>) -> Result<Opened, Closed> {
-    let request = request(url, token.as_deref())?;
+async fn open(url: &ServerUrl, query: &[(&str, &str)], token: Option<String>) -> Result<Opened, Closed> {
+    let request = request(&url.websocket(query), token.as_deref())?;
     let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER_BYTES).write_buffer_size(0);
     match connect_async_with_config(request, Some(config), true).await {
         Ok((stream, _)) => Ok(Opened { socket: Socket::new(stream), token }),
-        Err(error) => Err(refusal(error)),
+        Err(error) => Err(refusal(url, error)),
     }
 }
 
@@ -108,11 +110,20 @@ fn no_token(error: &FetchError) -> Closed {
 }
 
 /// What a failed attempt means: an HTTP status that says "not as you are" is like such a close code.
-fn refusal(error: tungstenite::Error) -> Closed {
+fn refusal(url: &ServerUrl, error: tungstenite::Error) -> Closed {
+    if let tungstenite::Error::Io(error) = &error
+        && url.is_encrypted()
+        && error.kind() == io::ErrorKind::InvalidData
+    {
+        return no_tls(error);
+    }
     let tungstenite::Error::Http(response) = error else {
         return network(&error);
     };
     let status = response.status();
+    if status == StatusCode::NOT_FOUND {
+        return Closed::WrongAddress { url: url.websocket(&[]), status: status.to_string() };
+    }
     let said = what_is_said(response.body().as_deref().unwrap_or_default());
     let is_passing =
         matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
@@ -126,6 +137,11 @@ fn refusal(error: tungstenite::Error) -> Closed {
         _ => CloseCode::ProtocolError,
     };
     Closed::ByServer { code: code.number(), reason }
+}
+
+/// Something answers that doesn't speak TLS as we do: mostly not at all.
+fn no_tls(error: &io::Error) -> Closed {
+    Closed::Network { message: format!("{error}; if the server has no TLS, its address begins with http://") }
 }
 
 /// A refusal as gapless words it.

@@ -135,7 +135,9 @@ async fn a_server_that_is_no_gapless_stops_the_client_and_one_that_is_broken_doe
     server.refuse(StatusCode::NOT_FOUND).await;
 
     let stopped = events.expect_stopped().await;
-    assert!(stopped.to_string().contains("404"), "{stopped}");
+    let StopReason::WrongAddress { url, status } = &stopped else { panic!("{stopped:?}") };
+    assert!(url.starts_with("ws://127.0.0.1:") && url.ends_with("/v1/ws"), "{url}");
+    assert_eq!(status, "404 Not Found");
 }
 
 // Behaviour 16

@@ -283,6 +283,7 @@ impl World {
             | ClientEvent::Connected { .. }
             | ClientEvent::Disconnected { .. }
             | ClientEvent::Entries { .. }
+            | ClientEvent::UpToDate { .. }
             | ClientEvent::TokenExpiring { .. }
             | ClientEvent::Fault(_)
             | ClientEvent::Stopped(_) => {}

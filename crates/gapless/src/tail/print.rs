@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Deserialize;
 
 use crate::connection::remark;
+use crate::output::{visible, visible_json};
 
 /// A catch-up over more entries than this shows how far it is.
 const PROGRESS_FROM: u64 = 500;
@@ -85,13 +86,18 @@ impl Printer {
         for entry in &advance.entries {
             if self.json {
                 let event = Event { conv: conv.clone(), epoch: advance.position.epoch, entry: entry.clone() };
-                text.push_str(&event.encode());
+                text.push_str(&self.json_line(&event.encode()));
             } else {
                 push_entry(&mut text, entry);
             }
             text.push('\n');
         }
         self.screen.show(&text, advance.position.seq, advance.head)
+    }
+
+    /// A line for programs, to whom only a terminal stands in the way.
+    fn json_line(&self, json: &str) -> String {
+        if self.screen.is_terminal { visible_json(json) } else { json.to_owned() }
     }
 
     fn add_trimmed(&self, text: &mut String, conv: &ConvId, range: &RangeInclusive<Seq>) {
@@ -126,6 +132,8 @@ pub(super) struct Screen {
     bar: ProgressBar,
     /// Whether there is anyone to look at a bar.
     is_watched: bool,
+    /// Whether a terminal gets the output.
+    is_terminal: bool,
 }
 
 impl Screen {
@@ -135,7 +143,7 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("catching up {bar:40} {pos} of {len}, {eta} left") {
             bar.set_style(style);
         }
-        Self { bar, is_watched }
+        Self { bar, is_watched, is_terminal: io::stdout().is_terminal() }
     }
 
     pub(super) fn remark(&self, text: &str) {
@@ -188,22 +196,19 @@ struct Text {
     text: String,
 }
 
-/// One line for people.
+/// One line for people; others choose the words in it.
 fn push_entry(line: &mut String, entry: &Entry) {
     let Entry { seq, kind, sender, ts, body, .. } = entry;
+    let words = match (kind, body.parse::<MembershipChange>()) {
+        (Kind::Join, Ok(change)) if change.user == *sender => format!("{sender} joined"),
+        (Kind::Join, Ok(change)) => format!("{sender} added {}", change.user),
+        (Kind::Leave, Ok(change)) if change.user == *sender => format!("{sender} left"),
+        (Kind::Leave, Ok(change)) => format!("{sender} removed {}", change.user),
+        (Kind::Message, _) => format!("{sender}: {}", content(body)),
+        (Kind::Join | Kind::Leave | Kind::Other(_), _) => format!("{sender} [{kind}]: {}", content(body)),
+    };
     // Writing into a `String` doesn't fail.
-    write!(line, "{seq:>6}  {}  ", time(*ts)).ok();
-    match (kind, body.parse::<MembershipChange>()) {
-        (Kind::Join, Ok(change)) if change.user == *sender => write!(line, "{sender} joined"),
-        (Kind::Join, Ok(change)) => write!(line, "{sender} added {}", change.user),
-        (Kind::Leave, Ok(change)) if change.user == *sender => write!(line, "{sender} left"),
-        (Kind::Leave, Ok(change)) => write!(line, "{sender} removed {}", change.user),
-        (Kind::Message, _) => write!(line, "{sender}: {}", content(body)),
-        (Kind::Join | Kind::Leave | Kind::Other(_), _) => {
-            write!(line, "{sender} [{kind}]: {}", content(body))
-        }
-    }
-    .ok();
+    write!(line, "{seq:>6}  {}  {}", time(*ts), visible(&words)).ok();
 }
 
 /// The time in UTC; the bare number if it is beyond the calendar.
@@ -216,18 +221,9 @@ fn time(ts: Timestamp) -> String {
     }
 }
 
-/// The text of a message, or the JSON as it is. Control characters are written out: others choose what is printed here.
+/// The text of a message, or the JSON as it is.
 fn content(body: &Body) -> String {
-    let text = body.parse::<Text>().map_or_else(|_| body.as_str().to_owned(), |Text { text }| text);
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    body.parse::<Text>().map_or_else(|_| body.as_str().to_owned(), |Text { text }| text)
 }
 
 #[cfg(test)]
@@ -242,6 +238,13 @@ mod tests {
             line(Kind::Message, r#"{"text":"a\nb\u001b[2J"}"#),
             "    65  2026-01-01T00:00:00Z  alice: a\\nb\\u{1b}[2J"
         );
+    }
+
+    #[test]
+    fn a_line_can_not_be_turned_around_by_its_text_nor_by_a_name() {
+        assert_eq!(line(Kind::Message, "{\"text\":\"a\u{202e}b\"}")[30..], *"alice: a\\u{202e}b");
+        let named = line(Kind::Join, "{\"user\":\"b\u{202e}ob\"}");
+        assert_eq!(named[30..], *"alice added b\\u{202e}ob");
     }
 
     #[test]

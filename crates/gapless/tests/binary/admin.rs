@@ -25,7 +25,10 @@ fn an_operator_runs_conversations_on_an_open_server() {
     assert_eq!(generated.printed().len(), 32, "{generated}");
     let refused = admin(&server, &["trim", "absent", "--below", "3"]);
     assert!(refused.complained().ends_with("(NOT_FOUND)"), "{refused}");
-    assert_eq!(admin(&server, &["epoch"]).code, Some(2));
+    let unnamed = admin(&server, &["epoch"]);
+    assert!(unnamed.code == Some(2) && unnamed.stderr.contains("<CONV|--all>"), "{unnamed}");
+    let negative = admin(&server, &["trim", "c", "--below", "-1"]);
+    assert!(negative.code == Some(2) && negative.stderr.contains("0 or more"), "{negative}");
 }
 
 #[test]
@@ -38,12 +41,30 @@ fn a_token_needs_the_scope_for_what_is_done() {
     };
     let (none, operator, backend) = (token(""), token("admin"), token("service"));
 
-    assert!(admin(&server, &["epoch", "--all"]).complained().contains("no token was given"));
-    assert!(admin(&server, &["epoch", "--all", "--token", &none]).complained().contains("scope `admin`"));
-    assert!(admin(&server, &["create", "c", "--token", &operator]).complained().contains("scope `service`"));
+    let nobody = admin(&server, &["epoch", "--all"]);
+    assert!(nobody.complained().contains("no token was given"), "{nobody}");
+    assert!(nobody.complained().contains("gapless token --user NAME --scope service"), "{nobody}");
+    let plain = admin(&server, &["epoch", "--all", "--token", &none]);
+    assert!(plain.complained().contains("gapless token --user NAME --scope admin"), "{plain}");
+    let operator_creates = admin(&server, &["create", "c", "--token", &operator]);
+    assert!(operator_creates.complained().contains("--scope service"), "{operator_creates}");
     admin(&server, &["create", "c", "--creator", "alice", "--token", &backend]).printed();
     admin(&server, &["add", "c", "bob", "--token", &backend]).printed();
     assert!(admin(&server, &["epoch", "--all", "--token", &operator]).printed().starts_with("1 "));
+}
+
+#[test]
+fn an_address_is_understood_as_other_commands_understand_it() {
+    let folder = TempDir::new().unwrap();
+    let server = serve(&folder, &["--auth", "open"]);
+    for url in [format!("ws://{}", server.address()), format!("ws://{}/v1/ws", server.address())] {
+        run(&["admin", "--url", &url, "epoch", "--all"]).printed();
+    }
+    let bare = run(&["admin", "--url", "localhost:7700", "epoch", "--all"]);
+    assert!(bare.code == Some(2) && bare.stderr.contains("write http://localhost:7700"), "{bare}");
+    let below = format!("{}/elsewhere", server.url());
+    let below = run(&["admin", "--url", &below, "epoch", "--all"]);
+    assert!(below.complained().contains("Leave out /elsewhere"), "{below}");
 }
 
 #[test]

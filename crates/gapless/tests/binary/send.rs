@@ -123,6 +123,7 @@ fn a_conversation_that_is_not_ones_own_is_refused_like_one_that_is_not_there() {
     let foreign = send(&server, &["--user", "mallory", "demo", "hello"]);
     let missing = send(&server, &["--user", "mallory", "nowhere", "hello"]);
     assert_eq!(foreign.complained().replace("demo", "nowhere"), missing.complained());
+    assert!(missing.complained().contains("gapless admin create nowhere"), "{missing}");
 }
 
 // Behaviour 20
@@ -135,6 +136,36 @@ fn who_says_nothing_about_themselves_or_has_a_bad_token_is_told_what_to_do() {
     let server = serve(&folder, &["--secret", SECRET]);
     let said = send(&server, &["--token", "nonsense", "demo", "hello"]);
     assert!(said.complained().contains("gapless token"), "{said}");
+    let said = send(&server, &["--user", "alice", "demo", "hello"]);
+    assert!(said.complained().contains("gapless token --user alice"), "{said}");
+}
+
+// Behaviour 20
+#[test]
+fn a_token_for_a_server_that_takes_none_is_told_to_be_a_name() {
+    let (_folder, server) = demo();
+    let said = send(&server, &["--token", "T.O.K", "demo", "hello"]);
+    assert!(said.complained().contains("takes no tokens"), "{said}");
+    assert!(said.complained().contains("give `--user NAME` instead"), "{said}");
+}
+
+#[test]
+fn an_address_below_which_there_is_no_gapless_is_refused_at_once() {
+    let (_folder, server) = demo();
+    let url = format!("{}/elsewhere", server.url());
+    let said = run(&["send", "--url", &url, "--user", "alice", "demo", "hello"]);
+    assert!(said.complained().contains("/elsewhere/v1/ws (404 Not Found)"), "{said}");
+    assert!(said.complained().contains("such as http://127.0.0.1:7700"), "{said}");
+    let said = run(&["send", "--url", "localhost:7700", "--user", "alice", "demo", "hello"]);
+    assert!(said.code == Some(2) && said.stderr.contains("write http://localhost:7700"), "{said}");
+}
+
+#[test]
+fn encryption_that_the_server_does_not_have_is_told() {
+    let (_folder, server) = demo();
+    let url = server.url().replace("http://", "https://");
+    let said = run(&["send", "--url", &url, "--user", "alice", "--timeout", "2s", "demo", "hello"]);
+    assert!(said.complained().contains("its address begins with http://"), "{said}");
 }
 
 /// A server with a conversation of alice and bob, whose next seq is 3. It comes back on the same port.

@@ -160,6 +160,49 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
     assert!(tail.wait().success());
 }
 
+#[test]
+fn a_reader_that_has_seen_enough_ends_it_even_if_nothing_more_comes() {
+    let (_folder, server) = demo();
+    let mut child = tail(&server, &["--user", "bob", "demo"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn without_following_it_ends_with_what_there_is() {
+    let (_folder, server) = demo();
+    for text in ["a", "b", "c"] {
+        send(&server, &["--user", "alice", "demo", text]).printed();
+    }
+    let all = said(&mut tail(&server, &["--user", "bob", "--no-follow", "demo"]));
+    assert_eq!(all.printed().lines().count(), 4, "{all}");
+    let none = said(&mut tail(&server, &["--user", "bob", "--no-follow", "--after", "5", "demo"]));
+    assert_eq!(none.printed(), "");
+
+    let state = TempDir::new().unwrap();
+    let arguments = ["--user", "bob", "--no-follow", "--state", state.path().to_str().unwrap(), "demo"];
+    assert_eq!(said(&mut tail(&server, &arguments)).printed().lines().count(), 4);
+    assert_eq!(said(&mut tail(&server, &arguments)).printed(), "");
+    send(&server, &["--user", "alice", "demo", "more"]).printed();
+    assert!(said(&mut tail(&server, &arguments)).printed().ends_with("alice: more"));
+
+    let refused = said(&mut tail(&server, &["--user", "bob", "--no-follow", "nowhere"]));
+    refused.complained();
+}
+
+#[test]
+fn a_seq_below_the_first_is_refused_with_what_it_may_be() {
+    let (_folder, server) = demo();
+    let refused = said(&mut tail(&server, &["--user", "bob", "--after", "-1", "demo"]));
+    assert!(refused.code == Some(2) && refused.stderr.contains("0 or more"), "{refused}");
+}
+
 /// A running tail.
 pub(crate) struct Tail {
     child: Child,

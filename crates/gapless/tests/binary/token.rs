@@ -36,6 +36,8 @@ fn a_token_that_can_not_be_made_is_refused_with_the_reason() {
         (&["token", "--user", "a b", "--secret", SECRET], 2, "white space"),
         (&["token", "--user", "a", "--secret", SECRET, "--scope", "root"], 2, "there is no scope `root`"),
         (&["token", "--user", "a", "--secret", SECRET, "--ttl", "soon"], 2, "--ttl"),
+        (&["token", "--user", "a", "--secret", SECRET, "--ttl", "forever"], 2, "may be after 10years"),
+        (&["token", "--user", "a", "--secret", SECRET, "--ttl", "0s"], 2, "as in 15m, 1h or 30days"),
         (&["token", "--secret", SECRET], 2, "--user"),
     ] {
         let said = run(arguments);

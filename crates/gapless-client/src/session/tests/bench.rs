@@ -249,6 +249,7 @@ pub(super) fn event_in_words(event: &ClientEvent) -> String {
                 |(first, last)| format!("{conv} {}..{}", first.seq, last.seq),
             )
         }
+        ClientEvent::UpToDate { conv } => format!("{conv} is up to date"),
         ClientEvent::Reset { conv, reason } => format!("reset {conv} {}", reason_in_words(*reason)),
         ClientEvent::Refused { conv, message, .. } => format!("{conv} refused: {message}"),
         ClientEvent::Sent(sent) => format!("sent {} as {}", sent.key, sent.seq),
