@@ -187,14 +187,14 @@ pub enum StopReason {
     },
     /// There is no gapless at this address.
     #[error(
-        "there is no gapless at {url} ({status}); give the address that the server tells at its start, such as \
+        "there is no gapless at {url}: {found}; give the address that the server tells at its start, such as \
          http://127.0.0.1:7700, with a path only if a proxy puts one before it"
     )]
     WrongAddress {
         /// Where it was looked for.
         url: String,
-        /// What is there instead, as an HTTP status.
-        status: String,
+        /// What is there instead, in words.
+        found: String,
     },
     /// The server doesn't want this client back as it is.
     #[error("the server refuses this client ({code}): {message}")]

@@ -116,8 +116,8 @@ pub enum Closed {
     WrongAddress {
         /// Where it was looked for.
         url: String,
-        /// What is there instead, as an HTTP status.
-        status: String,
+        /// What is there instead, in words.
+        found: String,
     },
 }
 
@@ -208,7 +208,7 @@ impl Session {
                 self.handle_token_refused(code, reason, now);
             }
             Closed::ByServer { code, reason } => self.stop(StopReason::Refused { code, message: reason }),
-            Closed::WrongAddress { url, status } => self.stop(StopReason::WrongAddress { url, status }),
+            Closed::WrongAddress { url, found } => self.stop(StopReason::WrongAddress { url, found }),
         }
     }
 

@@ -1,13 +1,12 @@
 //! How a connection comes about.
 
-use std::io;
-
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use gapless_proto::CloseCode;
 use serde::Deserialize;
 use tokio_tungstenite::connect_async_with_config;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
@@ -111,18 +110,20 @@ fn no_token(error: &FetchError) -> Closed {
 
 /// What a failed attempt means: an HTTP status that says "not as you are" is like such a close code.
 fn refusal(url: &ServerUrl, error: tungstenite::Error) -> Closed {
-    if let tungstenite::Error::Io(error) = &error
-        && url.is_encrypted()
-        && error.kind() == io::ErrorKind::InvalidData
-    {
-        return no_tls(error);
+    let wrong_address = |found: String| Closed::WrongAddress { url: url.websocket(&[]), found };
+    if speaks_no_tls(&error) {
+        return wrong_address("what answers has no TLS, so its address begins with http://".to_owned());
+    }
+    if speaks_no_http(&error) {
+        let found = "what answers speaks no HTTP; if it has TLS, its address begins with https://";
+        return wrong_address(found.to_owned());
     }
     let tungstenite::Error::Http(response) = error else {
         return network(&error);
     };
     let status = response.status();
     if status == StatusCode::NOT_FOUND {
-        return Closed::WrongAddress { url: url.websocket(&[]), status: status.to_string() };
+        return wrong_address(format!("the answer is {status}"));
     }
     let said = what_is_said(response.body().as_deref().unwrap_or_default());
     let is_passing =
@@ -139,9 +140,18 @@ fn refusal(url: &ServerUrl, error: tungstenite::Error) -> Closed {
     Closed::ByServer { code: code.number(), reason }
 }
 
-/// Something answers that doesn't speak TLS as we do: mostly not at all.
-fn no_tls(error: &io::Error) -> Closed {
-    Closed::Network { message: format!("{error}; if the server has no TLS, its address begins with http://") }
+/// Whether bytes came where TLS was awaited; a certificate that isn't trusted is something else.
+fn speaks_no_tls(error: &tungstenite::Error) -> bool {
+    let tungstenite::Error::Io(error) = error else {
+        return false;
+    };
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    matches!(cause, Some(rustls::Error::InvalidMessage(_)))
+}
+
+/// Whether bytes came where the answer to the handshake was awaited.
+fn speaks_no_http(error: &tungstenite::Error) -> bool {
+    matches!(error, tungstenite::Error::Protocol(ProtocolError::HttparseError(_)))
 }
 
 /// A refusal as gapless words it.

@@ -9,6 +9,7 @@ use gapless_proto::{
     ClientMessage, CloseCode, DeviceId, Entry, Epoch, Event, Kind, Page, Rid, Sent, SessionId, Timestamp,
     UserId, Welcome, decode_client_message,
 };
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -135,9 +136,28 @@ async fn a_server_that_is_no_gapless_stops_the_client_and_one_that_is_broken_doe
     server.refuse(StatusCode::NOT_FOUND).await;
 
     let stopped = events.expect_stopped().await;
-    let StopReason::WrongAddress { url, status } = &stopped else { panic!("{stopped:?}") };
+    let StopReason::WrongAddress { url, found } = &stopped else { panic!("{stopped:?}") };
     assert!(url.starts_with("ws://127.0.0.1:") && url.ends_with("/v1/ws"), "{url}");
-    assert_eq!(status, "404 Not Found");
+    assert_eq!(found, "the answer is 404 Not Found");
+}
+
+#[tokio::test]
+async fn a_scheme_that_the_server_does_not_speak_stops_the_client_with_the_one_it_may() {
+    // An alert of TLS to who speaks HTTP, and an answer of HTTP to who speaks TLS.
+    for (scheme, answer, other) in [
+        ("http", &b"\x15\x03\x03\x00\x02\x02\x32"[..], "begins with https://"),
+        ("https", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n", "begins with http://"),
+    ] {
+        let server = Server::bind().await;
+        let url = server.url().to_string().replace("http://", &format!("{scheme}://"));
+        let config = ClientConfig { url: url.parse().unwrap(), ..server.config() };
+        let (_client, mut events) = start(config).await;
+        let (mut stream, _) = timeout(PATIENCE, server.listener.accept()).await.unwrap().unwrap();
+        stream.write_all(answer).await.unwrap();
+
+        let stopped = events.expect_stopped().await.to_string();
+        assert!(stopped.contains(other), "{stopped}");
+    }
 }
 
 // Behaviour 16

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use gapless_testkit::Gateway;
 use tempfile::TempDir;
@@ -32,15 +32,18 @@ pub(crate) fn run(arguments: &[&str]) -> Said {
 }
 
 pub(crate) fn said(command: &mut Command) -> Said {
-    let output = command.output().unwrap();
-    Said {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Said::of(command.output().unwrap())
 }
 
 impl Said {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     /// What was printed by a command that succeeded.
     pub(crate) fn printed(&self) -> &str {
         assert_eq!(self.code, Some(0), "{self}");

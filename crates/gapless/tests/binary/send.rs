@@ -154,7 +154,7 @@ fn an_address_below_which_there_is_no_gapless_is_refused_at_once() {
     let (_folder, server) = demo();
     let url = format!("{}/elsewhere", server.url());
     let said = run(&["send", "--url", &url, "--user", "alice", "demo", "hello"]);
-    assert!(said.complained().contains("/elsewhere/v1/ws (404 Not Found)"), "{said}");
+    assert!(said.complained().contains("/elsewhere/v1/ws: the answer is 404 Not Found"), "{said}");
     assert!(said.complained().contains("such as http://127.0.0.1:7700"), "{said}");
     let said = run(&["send", "--url", "localhost:7700", "--user", "alice", "demo", "hello"]);
     assert!(said.code == Some(2) && said.stderr.contains("write http://localhost:7700"), "{said}");
@@ -164,7 +164,7 @@ fn an_address_below_which_there_is_no_gapless_is_refused_at_once() {
 fn encryption_that_the_server_does_not_have_is_told() {
     let (_folder, server) = demo();
     let url = server.url().replace("http://", "https://");
-    let said = run(&["send", "--url", &url, "--user", "alice", "--timeout", "2s", "demo", "hello"]);
+    let said = run(&["send", "--url", &url, "--user", "alice", "demo", "hello"]);
     assert!(said.complained().contains("its address begins with http://"), "{said}");
 }
 

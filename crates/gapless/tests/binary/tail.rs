@@ -5,10 +5,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use gapless_testkit::Gateway;
+use gapless_testkit::{Gateway, poll_until};
 use tempfile::TempDir;
 
-use crate::command::{admin, gapless, said};
+use crate::command::{Said, admin, gapless, said};
 use crate::send::{demo, send};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -163,15 +163,15 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
 #[test]
 fn a_reader_that_has_seen_enough_ends_it_even_if_nothing_more_comes() {
     let (_folder, server) = demo();
-    let mut child = tail(&server, &["--user", "bob", "demo"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let child =
+        tail(&server, &["--user", "bob", "demo"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut tail = Tail { child: child.unwrap(), lines: None };
+    let mut stdout = BufReader::new(tail.child.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    drop(stdout);
+
+    let ended = poll_until(PATIENCE, || Ok(tail.child.try_wait()?)).unwrap();
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
 }
 
 #[test]
@@ -180,19 +180,19 @@ fn without_following_it_ends_with_what_there_is() {
     for text in ["a", "b", "c"] {
         send(&server, &["--user", "alice", "demo", text]).printed();
     }
-    let all = said(&mut tail(&server, &["--user", "bob", "--no-follow", "demo"]));
+    let all = ended(tail(&server, &["--user", "bob", "--no-follow", "demo"]));
     assert_eq!(all.printed().lines().count(), 4, "{all}");
-    let none = said(&mut tail(&server, &["--user", "bob", "--no-follow", "--after", "5", "demo"]));
+    let none = ended(tail(&server, &["--user", "bob", "--no-follow", "--after", "5", "demo"]));
     assert_eq!(none.printed(), "");
 
     let state = TempDir::new().unwrap();
     let arguments = ["--user", "bob", "--no-follow", "--state", state.path().to_str().unwrap(), "demo"];
-    assert_eq!(said(&mut tail(&server, &arguments)).printed().lines().count(), 4);
-    assert_eq!(said(&mut tail(&server, &arguments)).printed(), "");
+    assert_eq!(ended(tail(&server, &arguments)).printed().lines().count(), 4);
+    assert_eq!(ended(tail(&server, &arguments)).printed(), "");
     send(&server, &["--user", "alice", "demo", "more"]).printed();
-    assert!(said(&mut tail(&server, &arguments)).printed().ends_with("alice: more"));
+    assert!(ended(tail(&server, &arguments)).printed().ends_with("alice: more"));
 
-    let refused = said(&mut tail(&server, &["--user", "bob", "--no-follow", "nowhere"]));
+    let refused = ended(tail(&server, &["--user", "bob", "--no-follow", "nowhere"]));
     refused.complained();
 }
 
@@ -271,6 +271,15 @@ impl Drop for Tail {
 
 fn behind(line: &str, mark: &str) -> Option<String> {
     line.split_once(mark).map(|(_, text)| text.to_owned())
+}
+
+/// What a command said that must end by itself.
+fn ended(mut command: Command) -> Said {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    if poll_until(PATIENCE, || Ok(child.try_wait()?)).unwrap().is_none() {
+        child.kill().unwrap();
+    }
+    Said::of(child.wait_with_output().unwrap())
 }
 
 fn tail(server: &Gateway, arguments: &[&str]) -> Command {
