@@ -139,6 +139,17 @@ pub enum OpenError {
         /// Its name.
         database: String,
     },
+    /// PostgreSQL doesn't let the role make tables; from version 15 on it lets only the database's owner.
+    #[error(
+        "the role {role:?} may not create tables in the schema {schema:?}; make it the database's owner, or run there \
+         as its owner or a superuser: GRANT CREATE ON SCHEMA \"{schema}\" TO \"{role}\""
+    )]
+    MayNotCreate {
+        /// Who the server is to the database.
+        role: String,
+        /// Where its tables would go.
+        schema: String,
+    },
     /// The database server isn't one that keeps what the store promises.
     #[error("the database can't be used, since {0}")]
     Unsuitable(&'static str),

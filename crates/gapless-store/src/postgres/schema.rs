@@ -1,5 +1,7 @@
 //! The schema and its versions.
 
+use std::error::Error;
+
 use tokio_postgres::error::SqlState;
 
 use super::connection::Connector;
@@ -23,8 +25,13 @@ pub(super) async fn migrate(connector: &Connector) -> Result<Migrated, OpenError
     client.batch_execute(TURN).await.map_err(unreachable)?;
     let runner = embedded::migrations::runner();
     let known = Migrated::newest(&runner);
-    let report =
-        runner.run_async(&mut client).await.map_err(|error| OpenError::of_migration(error, known))?;
+    let report = match runner.run_async(&mut client).await {
+        Ok(report) => report,
+        Err(error) if is_forbidden(&error) => {
+            return Err(may_not_create(&client).await.unwrap_or(OpenError::of_migration(error, known)));
+        }
+        Err(error) => return Err(OpenError::of_migration(error, known)),
+    };
     let migrated = Migrated::of(&report, known);
     if !migrated.applied.is_empty() {
         tracing::info!(version = known, "brought the schema up to date");
@@ -37,6 +44,20 @@ fn not_connected(connector: &Connector, error: tokio_postgres::Error) -> OpenErr
         Some(&SqlState::INVALID_CATALOG_NAME) => OpenError::NoDatabase { database: connector.database() },
         Some(_) | None => unreachable(error),
     }
+}
+
+fn is_forbidden(error: &refinery::Error) -> bool {
+    let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |&error| error.source());
+    let mut codes = causes.filter_map(|cause| cause.downcast_ref::<tokio_postgres::Error>()?.code());
+    codes.any(|code| *code == SqlState::INSUFFICIENT_PRIVILEGE)
+}
+
+/// That the role may make no tables where its tables go, if that is so.
+async fn may_not_create(client: &tokio_postgres::Client) -> Option<OpenError> {
+    let question = "SELECT current_user::text, current_schema()::text \
+                    WHERE NOT has_schema_privilege(current_schema(), 'CREATE')";
+    let row = client.query_opt(question, &[]).await.ok()??;
+    Some(OpenError::MayNotCreate { role: row.get(0), schema: row.get(1) })
 }
 
 fn unreachable(error: tokio_postgres::Error) -> OpenError {

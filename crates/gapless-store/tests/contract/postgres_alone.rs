@@ -64,6 +64,28 @@ async fn a_database_that_is_not_there_is_named_with_what_makes_it() {
 }
 
 #[tokio::test]
+async fn a_role_that_may_not_create_tables_is_told_what_lets_it() {
+    let database = PostgresDatabase::fresh();
+    let role = format!("plain_{}", std::process::id());
+    database
+        .execute(&format!(
+            "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE {role} LOGIN PASSWORD 'x'"
+        ))
+        .await;
+    let (_, place) = database.url().rsplit_once('@').unwrap();
+    let as_role = format!("postgres://{role}:x@{place}");
+    let error = PostgresStore::connect(&as_role).await.unwrap_err();
+    assert!(matches!(error, OpenError::MayNotCreate { .. }), "{error:?}");
+
+    let said = error.to_string();
+    let (_, mend) = said.split_once("superuser: ").unwrap();
+    database.execute(mend).await;
+    let (store, _news) = PostgresStore::connect(&as_role).await.unwrap();
+    store.close().await;
+    database.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_its_password() {
     let port = gapless_testkit::free_port();
     let url = format!("postgres://ann:s3cret@127.0.0.1:{port}/chat");
