@@ -31,6 +31,11 @@ pub enum StoreUrlError {
     /// It names SQLite and no file.
     #[error("`{0}` names no file; write sqlite:PATH, as in sqlite:gapless.db")]
     NoFile(String),
+    /// A parameter behind the question mark isn't one, or can't have this value.
+    #[error(
+        "`{0}` isn't a parameter of a PostgreSQL address, or can't have this value; correct it or leave it out"
+    )]
+    Parameter(String),
     /// PostgreSQL's driver can't read it.
     #[error(
         "this isn't the address of a PostgreSQL database; write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -104,9 +109,25 @@ impl FromStr for PostgresUrl {
     type Err = StoreUrlError;
 
     fn from_str(text: &str) -> Result<Self, StoreUrlError> {
-        tokio_postgres::Config::from_str(text).map_err(StoreUrlError::Postgres)?;
-        Ok(Self(text.to_owned()))
+        match (tokio_postgres::Config::from_str(text), wrong_parameter(text)) {
+            (Ok(_), _) => Ok(Self(text.to_owned())),
+            (Err(_), Some(name)) => Err(StoreUrlError::Parameter(name.to_owned())),
+            (Err(error), None) => Err(StoreUrlError::Postgres(error)),
+        }
     }
+}
+
+/// The name of the first parameter that the driver refuses by itself.
+fn wrong_parameter(text: &str) -> Option<&str> {
+    let (_, query) = text.split_once('?')?;
+    // Then the question mark stands in a password, which isn't repeated.
+    if query.contains('@') {
+        return None;
+    }
+    let refused =
+        |pair: &&str| tokio_postgres::Config::from_str(&format!("postgres://localhost?{pair}")).is_err();
+    let (name, _) = query.split('&').find(refused)?.split_once('=')?;
+    Some(name)
 }
 
 impl PostgresUrl {
@@ -192,6 +213,20 @@ mod tests {
         }
         let error = "postgres://host:port/db".parse::<StoreUrl>().unwrap_err();
         assert!(error.to_string().contains("postgres://USER"), "{error}");
+    }
+
+    #[test]
+    fn a_parameter_that_is_wrong_is_named_and_a_password_is_not() {
+        let said = |text: &str| text.parse::<StoreUrl>().unwrap_err().to_string();
+        for (text, name) in [
+            ("postgres://ann:s3cret@host/db?foo=s3cret", "`foo`"),
+            ("postgres://host/db?sslmode=disable&connect_timeout=soon", "`connect_timeout`"),
+        ] {
+            let error = said(text);
+            assert!(error.starts_with(name) && !error.contains("s3cret"), "{text}: {error}");
+        }
+        let password = said("postgres://ann:half?s3cret=half@host:port/db");
+        assert!(!password.contains("s3cret"), "{password}");
     }
 
     #[test]
