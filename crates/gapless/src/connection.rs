@@ -44,6 +44,11 @@ impl Connection {
         Ok(config)
     }
 
+    /// One who tells how it goes with this connection.
+    pub(crate) fn weather(&self) -> Weather {
+        Weather { url: self.url.clone(), has_connected: false, trouble: None }
+    }
+
     /// Why the client has stopped, and what mends it.
     pub(crate) fn advice(&self, reason: &StopReason) -> String {
         match reason {
@@ -95,20 +100,40 @@ pub(crate) fn given(token: Option<&String>) -> Option<&str> {
     token.map(|token| token.trim()).filter(|token| !token.is_empty())
 }
 
+/// What mends that no connection ever came about.
+const SEE_THAT_IT_RUNS: &str = "; see that the server runs, or name another with `--url`";
+
 /// Tells a person how it goes with the connection, each thing once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Weather {
+    url: ServerUrl,
+    has_connected: bool,
     trouble: Option<DisconnectReason>,
 }
 
 impl Weather {
+    /// That no connection has come about yet, if so, and what mends that.
+    pub(crate) fn never_connected(&self) -> Option<String> {
+        (!self.has_connected).then(|| format!("no connection to {} came about{SEE_THAT_IT_RUNS}", self.url))
+    }
+
+    /// That there is no connection now, which there was.
+    pub(crate) fn disconnected(&self) -> String {
+        format!("there is no connection to {} any more", self.url)
+    }
+
     /// What there is to say about an event.
     pub(crate) fn remark(&mut self, event: &ClientEvent) -> Option<String> {
         match event {
-            ClientEvent::Connected { .. } => self.trouble.take().map(|_| "connected again".to_owned()),
+            ClientEvent::Connected { .. } => {
+                self.has_connected = true;
+                self.trouble.take().map(|_| "connected again".to_owned())
+            }
             ClientEvent::Disconnected { reason, retry_in } if self.trouble.as_ref() != Some(reason) => {
                 self.trouble = Some(reason.clone());
-                Some(format!("no connection: {reason}; trying again in {:.1} s", retry_in.as_secs_f64()))
+                let hint = if self.has_connected { "" } else { SEE_THAT_IT_RUNS };
+                let (url, seconds) = (&self.url, retry_in.as_secs_f64());
+                Some(format!("no connection to {url}: {reason}{hint}; trying again in {seconds:.1} s"))
             }
             ClientEvent::TokenExpiring { expires_in } => {
                 Some(format!("the token expires in {} s; start again with a fresh one", expires_in.as_secs()))
@@ -150,10 +175,20 @@ pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> a
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn connection(user: Option<&str>, token: Option<&str>) -> Connection {
+    pub(crate) fn connected() -> ClientEvent {
+        ClientEvent::Connected {
+            user: "alice".parse().unwrap(),
+            device: "default".parse().unwrap(),
+            session: "s-1".parse().unwrap(),
+        }
+    }
+
+    pub(crate) fn connection(user: Option<&str>, token: Option<&str>) -> Connection {
         Connection {
             url: "http://h:1".parse().unwrap(),
             user: user.map(|user| user.parse().unwrap()),
@@ -170,6 +205,24 @@ mod tests {
         let with_token = connection(None, Some("T.O.K")).advice(&refused);
         assert!(with_token.contains("`gapless token --user NAME`"), "{with_token}");
         assert!(with_token.contains("give `--user NAME` instead"), "{with_token}");
+    }
+
+    #[test]
+    fn trouble_names_the_server_and_until_there_was_a_connection_another_is_suggested() {
+        let failed = ClientEvent::Disconnected {
+            reason: DisconnectReason::ConnectTimeout,
+            retry_in: Duration::from_millis(500),
+        };
+        let mut weather = connection(Some("alice"), None).weather();
+        let first = weather.remark(&failed).unwrap();
+        assert!(first.starts_with("no connection to http://h:1: ") && first.contains("`--url`"), "{first}");
+        assert_eq!(weather.remark(&failed), None);
+        assert!(weather.never_connected().is_some_and(|text| text.contains("http://h:1")));
+
+        weather.remark(&connected());
+        assert_eq!(weather.never_connected(), None);
+        let later = weather.remark(&failed).unwrap();
+        assert!(later.contains("http://h:1") && !later.contains("`--url`"), "{later}");
     }
 
     #[test]

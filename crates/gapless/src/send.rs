@@ -16,7 +16,7 @@ use crate::connection::{Connection, Weather, block_on, complain, remark};
 
 /// Send messages to a conversation, and print the seq of each once it is on the server's disk.
 ///
-/// Without TEXT, each line of stdin that isn't empty is a message; they are stored in their order. A lost connection is waited
+/// Without TEXT, or with `-` for it, each line of stdin that isn't empty is a message; they are stored in their order. A lost connection is waited
 /// out and everything unanswered sent again, so that each message is stored once. The exit code is 0 when every message
 /// was stored.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// The conversation.
     conv: ConvId,
 
-    /// The message; sent as `{"text": TEXT}`.
+    /// The message; sent as `{"text": TEXT}`. `-` reads messages from stdin.
     text: Option<String>,
 
     /// The name under which the message is stored once, however often this is run. For lines of stdin it gets the line's
@@ -46,31 +46,42 @@ pub(crate) struct Args {
 
 /// How many messages of stdin are on their way at the same time.
 const UNANSWERED_MAX: usize = 256;
+/// What stands for stdin where a message is expected.
+const STDIN: &str = "-";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let key = args.key.clone().unwrap_or_else(random_key);
     let limit = args.timeout;
+    let mut weather = args.connection.weather();
     block_on(async move {
         let Some(limit) = limit else {
-            return send(args, key).await;
+            return send(args, key, &mut weather).await;
         };
-        match tokio::time::timeout(limit, send(args, key.clone())).await {
+        match tokio::time::timeout(limit, send(args, key.clone(), &mut weather)).await {
             Ok(outcome) => outcome,
-            Err(_) => anyhow::bail!(
-                "not everything was answered within {}; whether it is stored isn't known. Run it again with --key {key}: what \
-                 is stored already isn't stored twice",
-                humantime::format_duration(limit)
-            ),
+            Err(_) => anyhow::bail!(out_of_time(limit, &key, &weather)),
         }
     })
 }
 
-async fn send(args: Args, key: Key) -> anyhow::Result<ExitCode> {
+/// What is known of the messages when the time is over.
+fn out_of_time(limit: Duration, key: &Key, weather: &Weather) -> String {
+    let limit = humantime::format_duration(limit);
+    match weather.never_connected() {
+        Some(trouble) => format!("nothing was sent within {limit}: {trouble}"),
+        None => format!(
+            "not everything was answered within {limit}; whether it is stored isn't known. Run it again with --key {key}: what is \
+             stored already isn't stored twice"
+        ),
+    }
+}
+
+async fn send(args: Args, key: Key, weather: &mut Weather) -> anyhow::Result<ExitCode> {
     let Ok((client, mut events)) = Client::start(args.connection.config()?, MemoryState::new()).await;
     let connection = &args.connection;
     let mut sender = Sender { connection, conv: args.conv, key, json: args.json, client, failed: false };
     let sending = async {
-        match args.text {
+        match args.text.filter(|text| text != STDIN) {
             Some(text) => sender.send_one(text).await?,
             None => sender.send_lines().await?,
         }
@@ -78,12 +89,12 @@ async fn send(args: Args, key: Key) -> anyhow::Result<ExitCode> {
     };
     let outcome = tokio::select! {
         outcome = sending => outcome,
-        stopped = watch_over(connection, &mut events) => anyhow::bail!(stopped),
+        stopped = watch_over(connection, weather, &mut events) => anyhow::bail!(stopped),
     };
     let sender = match outcome {
         Ok(sender) => sender,
         // The events say why.
-        Err(error) if is_stopped(&error) => anyhow::bail!(watch_over(connection, &mut events).await),
+        Err(error) if is_stopped(&error) => anyhow::bail!(watch_over(connection, weather, &mut events).await),
         Err(error) => return Err(error),
     };
     sender.client.close().await;
@@ -96,8 +107,7 @@ fn is_stopped(error: &anyhow::Error) -> bool {
 }
 
 /// Remarks on the connection until the client stops; returns why it did.
-async fn watch_over(connection: &Connection, events: &mut Events) -> String {
-    let mut weather = Weather::default();
+async fn watch_over(connection: &Connection, weather: &mut Weather, events: &mut Events) -> String {
     while let Some(event) = events.next().await {
         if let Some(text) = weather.remark(&event) {
             remark(&text);
@@ -206,5 +216,20 @@ impl Sender<'_> {
             return Body::from_text(text).context("with --json a message must be one JSON value");
         }
         Ok(Body::from_value(&serde_json::json!({ "text": text }))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::tests::{connected, connection};
+
+    #[test]
+    fn the_key_to_go_on_with_is_told_once_something_may_have_been_sent() {
+        let (key, limit): (Key, _) = ("k-1".parse().unwrap(), Duration::from_secs(1));
+        let mut weather = connection(Some("alice"), None).weather();
+        assert!(out_of_time(limit, &key, &weather).starts_with("nothing was sent within 1s: "));
+        weather.remark(&connected());
+        assert!(out_of_time(limit, &key, &weather).contains("isn't known. Run it again with --key k-1"));
     }
 }

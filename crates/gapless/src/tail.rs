@@ -1,20 +1,25 @@
 //! `gapless tail`: the entries of a conversation, as they come.
 
+mod patience;
 mod print;
 
+use std::future::pending;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use gapless_client::{
     Advance, Client, ClientConfig, ClientEvent, Events, FileState, HandleFirst, Handled, LocalState,
     MemoryState, StopReason, WatchError,
 };
 use gapless_proto::{ConvId, Seq};
+use tokio::time::Instant;
 
 use crate::connection::{Connection, Weather, block_on, complain};
 use crate::output::reader_gone;
 
+use patience::{Patience, WaitsFor};
 use print::{Failure, Printer, Screen};
 
 /// Print the entries of a conversation in order, none missed: first those there are, then new ones as they come.
@@ -37,6 +42,11 @@ pub(crate) struct Args {
     /// End at what is the newest entry now, instead of waiting for more.
     #[arg(long)]
     no_follow: bool,
+
+    /// Give up, with exit code 1, after this time without a connection, as in `30s`; with --no-follow, if it hasn't ended by
+    /// then. By default it is tried until it works.
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    timeout: Option<Duration>,
 
     /// A folder that remembers how far you are. One process at a time uses it.
     #[arg(long, value_name = "DIR")]
@@ -74,6 +84,7 @@ async fn tail(args: &Args, config: ClientConfig, state: impl LocalState) -> anyh
     client.close().await;
     match end {
         End::Interrupted | End::ReaderGone | End::CaughtUp => Ok(ExitCode::SUCCESS),
+        End::OutOfTime(message) => anyhow::bail!(message),
         End::Refused(message) => {
             complain(&message);
             Ok(ExitCode::FAILURE)
@@ -93,24 +104,49 @@ enum End {
     ReaderGone,
     /// With `--no-follow`: everything is printed that there was.
     CaughtUp,
+    /// With `--timeout`: nothing came of it for so long.
+    OutOfTime(String),
     /// The server won't serve the conversation.
     Refused(String),
     Stopped(StopReason),
 }
 
+async fn until(deadline: Option<std::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => pending().await,
+    }
+}
+
+impl Args {
+    /// What it was that took too long.
+    fn out_of_time(&self, weather: &Weather) -> String {
+        let limit = humantime::format_duration(self.timeout.unwrap_or_default());
+        match (weather.never_connected(), self.no_follow) {
+            (Some(trouble), _) => format!("gave up after {limit}: {trouble}"),
+            (None, true) => format!("not all was printed within {limit}; give it a longer `--timeout`"),
+            (None, false) => format!("gave up after {limit}: {}", weather.disconnected()),
+        }
+    }
+}
+
 async fn follow(args: &Args, screen: &Screen, events: &mut Events) -> End {
-    let mut weather = Weather::default();
+    let mut weather = args.connection.weather();
+    let waits_for = if args.no_follow { WaitsFor::End } else { WaitsFor::Connection };
+    let mut patience = Patience::new(args.timeout, waits_for, Instant::now().into_std());
     let mut goal = Goal::default();
     let mut reader_gone = pin!(reader_gone());
     loop {
         let event = tokio::select! {
             event = events.next() => event,
             () = &mut reader_gone => return End::ReaderGone,
+            () = until(patience.poll_timeout()) => return End::OutOfTime(args.out_of_time(&weather)),
             _ = tokio::signal::ctrl_c() => return End::Interrupted,
         };
         let Some(event) = event else {
             return End::Stopped(StopReason::Requested);
         };
+        patience.handle_event(&event, Instant::now().into_std());
         if let Some(text) = weather.remark(&event) {
             screen.remark(&text);
         }

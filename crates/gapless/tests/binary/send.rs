@@ -82,11 +82,22 @@ fn a_server_that_is_not_there_yet_is_waited_for() {
 }
 
 #[test]
-fn a_limit_on_the_time_ends_it_with_the_key_to_go_on_with() {
-    let (_folder, mut server) = demo();
-    server.kill_9().unwrap();
-    let said = send(&server, &["--user", "alice", "--timeout", "300ms", "--key", "k-1", "demo", "hello"]);
-    assert!(said.complained().contains("--key k-1"), "{said}");
+fn a_server_that_never_was_there_was_sent_nothing() {
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let said = run(&["send", "--url", &url, "--user", "alice", "--timeout", "300ms", "demo", "hello"]);
+    let complaint = said.complained();
+    assert!(complaint.contains(&format!("nothing was sent within 300ms: no connection to {url}")), "{said}");
+    assert!(complaint.contains("`--url`") && !complaint.contains("--key"), "{said}");
+}
+
+#[test]
+fn a_dash_stands_for_stdin() {
+    let (_folder, server) = demo();
+    let mut sending = send_lines(&server, &["--user", "alice", "demo", "-"]);
+    sending.stdin.take().unwrap().write_all(b"a\nb\n").unwrap();
+    let output = sending.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "3\n4\n");
+    assert_eq!(Tail::start(&server, &["--user", "bob", "demo"]).texts(2), ["a", "b"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use gapless_testkit::{Gateway, poll_until};
+use gapless_testkit::{Gateway, free_port, poll_until};
 use tempfile::TempDir;
 
 use crate::command::{Said, admin, gapless, said};
@@ -194,6 +194,36 @@ fn without_following_it_ends_with_what_there_is() {
 
     let refused = ended(tail(&server, &["--user", "bob", "--no-follow", "nowhere"]));
     refused.complained();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_and_waited_for_no_longer_than_told() {
+    let url = format!("http://127.0.0.1:{}", free_port());
+    for further in [&[][..], &["--no-follow"]] {
+        let mut arguments = vec!["tail", "--url", &url, "--user", "bob", "--timeout", "300ms", "demo"];
+        arguments.extend(further);
+        let gave_up = ended(gapless(&arguments));
+        let complaint = gave_up.complained();
+        assert!(complaint.contains(&format!("no connection to {url}: ")), "{gave_up}");
+        assert!(
+            complaint.contains("error: gave up after 300ms") && complaint.contains("`--url`"),
+            "{gave_up}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_went_away_is_waited_for_no_longer_than_told() {
+    let (_folder, mut server) = demo();
+    let arguments = ["--user", "bob", "--timeout", "300ms", "demo"];
+    let child = tail(&server, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut tail = Tail { child, lines: None };
+    let mut stdout = BufReader::new(tail.child.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    server.kill_9().unwrap();
+
+    let ended = poll_until(PATIENCE, || Ok(tail.child.try_wait()?)).unwrap();
+    assert_eq!(ended.and_then(|status| status.code()), Some(1));
 }
 
 #[test]
