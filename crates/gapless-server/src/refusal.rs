@@ -47,7 +47,17 @@ impl Refusal {
 
     /// The body is over the limit, or will be.
     pub(crate) fn too_large(bytes_max: usize) -> Self {
-        let message = format!("the body is over the limit of {bytes_max} bytes; make it smaller");
+        let message =
+            format!("the body of a message may have {bytes_max} bytes and this has more; make it smaller");
+        Self::new(ErrorCode::TooLarge, message)
+    }
+
+    /// The whole request is over its limit, which is above that of a message's body.
+    pub(crate) fn request_too_large(bytes_max: usize, body_bytes_max: usize) -> Self {
+        let message = format!(
+            "the request has more than the {bytes_max} bytes that one may have; make it smaller: the body of a message may have \
+             {body_bytes_max}"
+        );
         Self::new(ErrorCode::TooLarge, message)
     }
 

@@ -56,7 +56,10 @@ pub enum AppendError {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// There is one of that name.
-    #[error("there is a conversation of that name; use it, or choose another name")]
+    #[error(
+        "there is a conversation of that name; `GET /v1/conversations/{{id}}` shows whether it is the one you made before, else \
+         choose another name"
+    )]
     Exists,
     /// The store failed.
     #[error(transparent)]

@@ -54,7 +54,7 @@ pub(crate) struct KickAnswer {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MintRequest {
-    /// The user.
+    /// The user; another than the caller takes both scopes, `service` and `admin`.
     #[schema(value_type = String)]
     user: UserId,
     /// The device; `default` when left out.
@@ -64,6 +64,7 @@ pub(crate) struct MintRequest {
     #[serde(default)]
     scope: String,
     /// How long it holds, in seconds; an hour when left out.
+    #[schema(minimum = 1)]
     ttl_s: Option<u32>,
 }
 
@@ -147,7 +148,8 @@ pub(crate) async fn kick(
     Ok(axum::Json(KickAnswer { closed }))
 }
 
-/// Makes a token. It needs both scopes, and the new token has at most the scopes of the caller's own.
+/// Makes a token with at most the scopes of the caller's own. For oneself it takes the scope `admin`, for another user
+/// `service` as well.
 #[utoipa::path(
     post, path = "/v1/admin/tokens", tag = "admin", operation_id = "mint_token",
     request_body = MintRequest,
@@ -159,7 +161,17 @@ pub(crate) async fn mint(
     Json(request): Json<MintRequest>,
 ) -> Result<axum::Json<MintAnswer>, Refusal> {
     let MintRequest { user, device, scope, ttl_s } = request;
-    let user = identity.acting_for(Some(user))?;
+    if user != identity.user && !identity.acts_for_others() {
+        return Err(Refusal::forbidden(
+            "to make a token for another user takes both scopes; ask with a token as `gapless token --user NAME --scope \
+             service,admin` makes one",
+        ));
+    }
+    if ttl_s == Some(0) {
+        return Err(Refusal::bad_request(
+            "a token with `ttl_s` 0 has ended before anyone can use it; give it 1 or more, or leave `ttl_s` out for an hour",
+        ));
+    }
     let scopes = Scopes::parse(&scope).map_err(Refusal::bad_request)?;
     if !scopes.are_within(identity.scopes()) {
         return Err(Refusal::forbidden(

@@ -10,6 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 
 use crate::gateway::Gateway;
 use crate::refusal::Refusal;
@@ -45,13 +46,23 @@ impl<T: DeserializeOwned> FromRequest<Arc<Gateway>> for Json<T> {
         if !is_json(request.headers()) {
             return Err(Refusal::wrong_content_type());
         }
-        let bytes_max = gateway.config().session.body_bytes_max.max(REQUEST_BYTES_MIN) + ENVELOPE_BYTES_MAX;
-        let bytes = read(request, bytes_max).await?;
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
-            let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
-            Refusal::bad_request(format!("the body can't be read: {reason}"))
-        })
+        let body_bytes_max = gateway.config().session.body_bytes_max;
+        let bytes_max = body_bytes_max.max(REQUEST_BYTES_MIN) + ENVELOPE_BYTES_MAX;
+        let Some(bytes) = read(request, bytes_max).await? else {
+            return Err(Refusal::request_too_large(bytes_max, body_bytes_max));
+        };
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| unreadable(&error))
     }
+}
+
+fn unreadable(error: &serde_json::Error) -> Refusal {
+    let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
+    Refusal::bad_request(match error.classify() {
+        Category::Syntax | Category::Eof => {
+            format!("the body isn't JSON ({reason}); send JSON, as /v1/openapi.json describes it")
+        }
+        Category::Data | Category::Io => format!("the body can't be read: {reason}"),
+    })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -60,21 +71,21 @@ fn is_json(headers: &HeaderMap) -> bool {
     media_type.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// Reads a body of at most `bytes_max` bytes; one that says it is longer isn't read at all.
-async fn read(request: Request, bytes_max: usize) -> Result<Vec<u8>, Refusal> {
+/// Reads a body of at most `bytes_max` bytes; `None` if it is longer. One that says so isn't read at all.
+async fn read(request: Request, bytes_max: usize) -> Result<Option<Vec<u8>>, Refusal> {
     if announced_length(request.headers()).is_some_and(|length| length > bytes_max) {
-        return Err(Refusal::too_large(bytes_max));
+        return Ok(None);
     }
     let mut bytes = Vec::new();
     let mut chunks = Body::into_data_stream(request.into_body());
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| Refusal::bad_request("the body ended early; send all of it"))?;
         if bytes.len() + chunk.len() > bytes_max {
-            return Err(Refusal::too_large(bytes_max));
+            return Ok(None);
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 fn announced_length(headers: &HeaderMap) -> Option<usize> {

@@ -95,8 +95,17 @@ async fn nobody_mints_what_they_may_not_do_themselves() {
     assert!(message.contains("`root`"), "{message}");
 
     let admin = server.admin();
-    admin.post("/v1/admin/tokens", &json!({"user": "alice"})).await.refused(403, "FORBIDDEN");
+    let other = admin.post("/v1/admin/tokens", &json!({"user": "alice"})).await.refused(403, "FORBIDDEN");
+    assert!(other.contains("--scope service,admin") && !other.contains("leave"), "{other}");
     let itself = json!({"user": "operator", "scope": "service"});
     admin.post("/v1/admin/tokens", &itself).await.refused(403, "FORBIDDEN");
     admin.post("/v1/admin/tokens", &json!({"user": "operator", "scope": "admin"})).await.done();
+}
+
+#[tokio::test]
+async fn a_token_that_would_have_ended_already_is_not_made() {
+    let server = Api::start().await;
+    let request = json!({"user": "alice", "ttl_s": 0});
+    let said = server.root().post("/v1/admin/tokens", &request).await.refused(400, "BAD_REQUEST");
+    assert!(said.contains("1 or more"), "{said}");
 }

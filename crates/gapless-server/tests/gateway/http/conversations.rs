@@ -34,7 +34,8 @@ async fn only_a_backend_chooses_id_and_creator() {
     server.service().post("/v1/conversations", &request).await.done();
     let shown = server.user("alice").get("/v1/conversations/mine").await.done();
     assert_eq!((&shown["history"], &shown["head"]), (&json!("all"), &json!(1)));
-    server.service().post("/v1/conversations", &request).await.refused(409, "KEY_CONFLICT");
+    let again = server.service().post("/v1/conversations", &request).await.refused(409, "KEY_CONFLICT");
+    assert!(again.contains("GET /v1/conversations/{id}"), "{again}");
 }
 
 #[tokio::test]
