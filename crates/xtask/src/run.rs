@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +11,14 @@ use anyhow::{Context as _, bail};
 
 use crate::cargo::{binary, cargo, target_folder};
 
+/// Where the server listens if nobody says otherwise.
+const ADDRESS: &str = "127.0.0.1:7700";
+
 /// Builds gapless and becomes `gapless serve`, so that signals reach it directly.
 pub(crate) fn run(arguments: Vec<String>) -> anyhow::Result<()> {
+    if !arguments.iter().any(|argument| is_flag(argument, "--listen")) {
+        check_is_free(ADDRESS)?;
+    }
     let built = cargo(&["build", "--package", "gapless"]).status().context("starting cargo")?;
     if !built.success() {
         bail!("gapless could not be built; what cargo says is above");
@@ -26,10 +33,21 @@ pub(crate) fn run(arguments: Vec<String>) -> anyhow::Result<()> {
     Err(error).with_context(|| format!("starting {}", gapless.display()))
 }
 
+/// Tells at once how to run beside what listens there; the server itself couldn't say how it was started.
+fn check_is_free(address: &str) -> anyhow::Result<()> {
+    match TcpListener::bind(address) {
+        Ok(_) => Ok(()),
+        Err(error) => bail!(
+            "can't listen on {address} ({error}); stop what listens there, perhaps another `cargo xtask run`, or run beside it: \
+             cargo xtask run -- --listen 127.0.0.1:7701 --store sqlite:target/run/second.db"
+        ),
+    }
+}
+
 /// The defaults of this command, but for those that were typed.
 fn serve_arguments(typed: Vec<String>, database: &Path) -> Vec<String> {
     let store = format!("sqlite:{}", database.display());
-    let defaults = [("--listen", "127.0.0.1:7700"), ("--auth", "open"), ("--store", &store)];
+    let defaults = [("--listen", ADDRESS), ("--auth", "open"), ("--store", &store)];
     let missing =
         defaults.into_iter().filter(|(flag, _)| !typed.iter().any(|argument| is_flag(argument, flag)));
     let mut arguments: Vec<_> =
@@ -67,6 +85,15 @@ mod tests {
             served(&["--listen=127.0.0.1:1", "--store", "postgres://", "--auth-x"]),
             "--auth open --demo --listen=127.0.0.1:1 --store postgres:// --auth-x"
         );
+    }
+
+    #[test]
+    fn an_address_that_is_taken_is_told_with_how_to_run_beside_it() {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = first.local_addr().unwrap().to_string();
+        let error = check_is_free(&address).unwrap_err().to_string();
+        assert!(error.contains(&address) && error.contains("-- --listen 127.0.0.1:7701 --store"), "{error}");
+        check_is_free("127.0.0.1:0").unwrap();
     }
 
     fn served(typed: &[&str]) -> String {
