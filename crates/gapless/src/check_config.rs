@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::config_flags::{ConfigFlags, ServerFlags};
-use crate::output::say;
+use crate::output::show;
 
 /// Show the configuration that counts and where each value comes from, or what is wrong with it.
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 /// Prints the configuration with its secrets hidden; fails with everything that is wrong with it.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let raw = arguments.config.gather(arguments.server.flags())?;
-    say(raw.to_string().trim_end())?;
+    show(raw.to_string().trim_end())?;
     if let Err(errors) = raw.check() {
         bail!("the configuration is wrong:\n{errors}");
     }

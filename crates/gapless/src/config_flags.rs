@@ -12,7 +12,8 @@ pub(crate) struct ConfigFlags {
     /// Read this TOML file; `gapless check-config` shows what may stand in it
     #[arg(long, value_name = "FILE", env = "GAPLESS_CONFIG")]
     config: Option<PathBuf>,
-    /// Set any key of the configuration, as in `--set limits.body_bytes_max=128KiB`
+    /// Set any key of the configuration, as in `--set limits.body_bytes_max=128KiB`; the last one of a key counts, and a flag of
+    /// the key's own, as `--listen`, counts more
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
@@ -60,9 +61,9 @@ pub(crate) struct ServerFlags {
 impl ConfigFlags {
     /// Gathers the configuration, with further flags.
     pub(crate) fn gather(&self, further: Vec<Flag>) -> Result<RawConfig, ConfigErrors> {
-        let mut flags = self.secret.flags();
+        let mut flags: Vec<Flag> = self.set.iter().map(|set| set_flag(set)).collect();
+        flags.extend(self.secret.flags());
         flags.extend(further);
-        flags.extend(self.set.iter().map(|set| set_flag(set)));
         RawConfig::gather(ConfigSources {
             flags,
             variables: env::vars_os().collect(),

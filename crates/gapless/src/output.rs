@@ -14,6 +14,15 @@ pub(crate) fn say(line: impl std::fmt::Display) -> anyhow::Result<()> {
     writeln!(stdout, "{line}").and_then(|()| stdout.flush()).context("the output can't be written")
 }
 
+/// Says something to whoever wants to read it: it is no fault that they have seen enough.
+pub(crate) fn show(text: impl std::fmt::Display) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("the output can't be written"),
+    }
+}
+
 /// Waits until nobody reads the output any more; for ever where the system doesn't tell, as of a file.
 pub(crate) async fn reader_gone() {
     let watched = io::stdout().as_fd().try_clone_to_owned();

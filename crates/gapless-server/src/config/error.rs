@@ -80,6 +80,11 @@ impl ConfigErrors {
         if errors.is_empty() { Ok(()) } else { Err(Self(errors)) }
     }
 
+    /// Those that are about one value alone.
+    pub(super) fn into_wrong_values(self) -> impl Iterator<Item = ConfigError> {
+        self.0.into_iter().filter(|error| matches!(error, ConfigError::Value { .. }))
+    }
+
     /// The errors, at least one.
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         self.0.iter()

@@ -12,7 +12,7 @@ use super::key::{self, KEYS, Key, VARIABLE_PREFIX};
 /// Where a configuration is typed.
 #[derive(Debug, Default)]
 pub struct ConfigSources {
-    /// On the command line. These count most.
+    /// On the command line. These count most; of two that set the same key, the later one.
     pub flags: Vec<Flag>,
     /// In the environment; only those that begin with `GAPLESS_` are looked at.
     pub variables: Vec<(OsString, OsString)>,
@@ -64,16 +64,22 @@ pub enum Place {
 }
 
 impl RawConfig {
-    /// Gathers what was typed, and refuses keys that don't exist.
+    /// Gathers what was typed, and refuses keys that don't exist. Then it names the values that are wrong, too.
     pub fn gather(sources: ConfigSources) -> Result<Self, ConfigErrors> {
         let mut errors = Vec::new();
         let mut typed = defaults();
         typed.extend(sources.file.map(|path| file::read(path, &mut errors)).unwrap_or_default());
         typed.extend(variables(sources.variables, &mut errors));
         typed.extend(flags(sources.flags, &mut errors));
-        ConfigErrors::check(errors)?;
         // What comes later counts more.
-        Ok(Self(typed.into_iter().map(|typed| (typed.key.name, typed)).collect()))
+        let raw = Self(typed.into_iter().map(|typed| (typed.key.name, typed)).collect());
+        if errors.is_empty() {
+            return Ok(raw);
+        }
+        // What is missing or doesn't go together may be so because of a key that is misspelt.
+        let wrong_values = raw.check().err().into_iter().flat_map(ConfigErrors::into_wrong_values);
+        errors.extend(wrong_values);
+        ConfigErrors::check(errors).map(|()| raw)
     }
 
     /// The values that count, in the order in which keys are shown.
@@ -98,13 +104,9 @@ impl Typed {
         Self { key, values, place }
     }
 
-    /// That it can't have this value, without showing what is secret.
+    /// That it can't have this value; one that may hold a password isn't shown, its remedy says what of it may be.
     pub(super) fn fault(&self, value: &str) -> String {
-        if self.key.is_secret {
-            "has a value that is wrong, and isn't shown since it may be secret".to_owned()
-        } else {
-            format!("can't be `{value}`")
-        }
+        if self.key.is_secret { "has a wrong value".to_owned() } else { format!("can't be `{value}`") }
     }
 }
 

@@ -76,10 +76,7 @@ fn an_error_names_key_value_place_and_remedy() {
         ("[zzz]\nx = 1", "there is no key `zzz`; remove it"),
         ("limits = 3", "there is no key `limits`"),
         ("listen = ", "gapless.toml:1: isn't TOML: "),
-        (
-            "store = 'mysql://ann:s3cret@host/db'",
-            "`store` has a value that is wrong, and isn't shown since it may be secret: `mysql` names no store",
-        ),
+        ("store = 'mysql://ann:s3cret@host/db'", "`store` has a wrong value: `mysql` names no store"),
         (
             "limits.body_bytes_max = '1MiB'",
             "`delivery.queued_bytes_max` (default) doesn't go with `limits.body_bytes_max` (",
@@ -101,6 +98,17 @@ fn all_errors_are_found_at_once() {
     let lines: Vec<&str> = errors.lines().collect();
     assert_eq!(lines.len(), 2, "{errors}");
     assert!(lines[0].starts_with("--listen: ") && lines[1].starts_with("GAPLESS_LOG_LEVEL: "), "{errors}");
+}
+
+#[test]
+fn an_unknown_key_hides_no_wrong_value_and_is_not_taken_for_a_missing_one() {
+    let errors = Typed::new().file("log.level = 'loud'\n[auth]\nmod = 'open'").errors();
+    let lines: Vec<&str> = errors.lines().collect();
+    assert_eq!(lines.len(), 2, "{errors}");
+    assert!(
+        lines[0].contains("no key `auth.mod`") && lines[1].contains("`log.level` can't be `loud`"),
+        "{errors}"
+    );
 }
 
 #[test]

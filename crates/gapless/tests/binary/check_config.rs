@@ -35,10 +35,7 @@ fn a_wrong_configuration_is_told_and_fails() {
             "`auth.mode` (--auth) doesn't go with `listen` (--listen)",
         ),
         (&[], "`auth.secrets` isn't set"),
-        (
-            &["--secret", "short"],
-            "has a value that is wrong, and isn't shown since it may be secret: a secret of 5 bytes is too short",
-        ),
+        (&["--secret", "short"], "`auth.secrets` has a wrong value: a secret of 5 bytes is too short"),
         (&["--auth", "none"], "--auth: `auth.mode` can't be `none`: write one of jwt, open"),
         (
             &["--auth", "open", "--set", "log.levl=info"],
@@ -50,6 +47,10 @@ fn a_wrong_configuration_is_told_and_fails() {
             "can't be `25`: write a time from 10ms to 1h",
         ),
         (&["--auth", "open", "--store", "redis://x"], "`redis` names no store"),
+        (
+            &["--auth", "open", "--store", "postgres://h/d?foo=1"],
+            "`foo` isn't a parameter of a PostgreSQL address",
+        ),
         (&["--config", "/nowhere.toml"], "/nowhere.toml: can't be read"),
     ] {
         for command in ["check-config", "serve"] {
@@ -61,4 +62,24 @@ fn a_wrong_configuration_is_told_and_fails() {
     }
     let said = said(gapless(&["serve", "--auth", "open"]).env("GAPLESS_LISTN", "127.0.0.1:1"));
     assert!(said.complained().contains("did you mean GAPLESS_LISTEN?"), "{said}");
+}
+
+#[test]
+fn a_flag_of_its_own_counts_more_than_set_and_of_two_sets_the_last() {
+    let sets = ["--auth", "open", "--set", "listen=127.0.0.1:1", "--set", "listen=127.0.0.1:2"];
+    let shown = |further: &[&str]| {
+        let mut arguments = vec!["check-config"];
+        arguments.extend(sets.iter().chain(further));
+        run(&arguments).printed().lines().find(|line| line.starts_with("listen = ")).unwrap().to_owned()
+    };
+    assert!(shown(&[]).contains("127.0.0.1:2"));
+    assert!(shown(&["--listen", "127.0.0.1:3"]).contains("127.0.0.1:3"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_of_it_ends_it_quietly() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = gapless(&["check-config", "--auth", "open"]).stdout(writer).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
