@@ -1,6 +1,7 @@
 //! `gapless admin`: conversations and their logs, from outside.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use gapless_proto::{ConvId, Seq, UserId};
@@ -113,11 +114,15 @@ async fn carry_out(action: Action, api: Api) -> anyhow::Result<String> {
         }
         Action::Epoch { conv: Some(conv), .. } => {
             api.call(Method::POST, &["v1", "admin", "conversations", conv.as_str(), "epoch"], None).await?;
-            format!("{conv} began a new life; its readers start over")
+            format!("{conv} began a new life; its readers start over{}", when_epoch_is_heard())
         }
         Action::Epoch { conv: None, .. } => {
             let raised = api.call(Method::POST, &["v1", "admin", "epoch"], None).await?;
-            format!("{} conversations began a new life; their readers start over", raised["raised"])
+            format!(
+                "{} conversations began a new life; their readers start over{}",
+                raised["raised"],
+                when_epoch_is_heard()
+            )
         }
         Action::Kick { user } => {
             let kicked =
@@ -125,6 +130,17 @@ async fn carry_out(action: Action, api: Api) -> anyhow::Result<String> {
             format!("{} connections of {user} were ended", kicked["closed"])
         }
     })
+}
+
+/// How long it takes at most until a connected reader is hinted at a new epoch, by default: its gateway looks at the
+/// heads, finds out who lags, and sweeps.
+const EPOCH_HEARD_WITHIN: Duration = Duration::from_secs(7);
+
+fn when_epoch_is_heard() -> String {
+    let seconds = EPOCH_HEARD_WITHIN.as_secs();
+    format!(
+        ": the connected ones within about {seconds} s, unless the server is set otherwise, the others when they come back"
+    )
 }
 
 fn create_request(
@@ -153,4 +169,17 @@ fn at(changed: &Value) -> String {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use gapless_server::Config;
+
+    use super::*;
+
+    #[test]
+    fn a_new_epoch_is_heard_of_as_soon_as_the_settings_let_it() {
+        let Config { hub, upkeep, .. } = Config::default();
+        assert_eq!(EPOCH_HEARD_WITHIN, upkeep.heads_interval + hub.lag_max + upkeep.sweep_interval);
+    }
 }

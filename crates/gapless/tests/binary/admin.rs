@@ -15,16 +15,29 @@ fn an_operator_runs_conversations_on_an_open_server() {
         (&["add", "c", "carol", "--user", "alice"], "carol is a member of c, already since seq 3 on"),
         (&["remove", "c", "bob", "--user", "alice"], "bob is no member of c, from seq 4 on"),
         (&["trim", "c", "--below", "3"], "c is kept from seq 3 on; 2 entries went"),
-        (&["epoch", "c"], "c began a new life; its readers start over"),
-        (&["epoch", "--all"], "1 conversations began a new life; their readers start over"),
         (&["kick", "bob"], "0 connections of bob were ended"),
     ] {
         assert_eq!(admin(&server, arguments).printed(), printed);
+    }
+    for (arguments, printed) in [
+        (
+            &["epoch", "c"][..],
+            "c began a new life; its readers start over: the connected ones within about 7 s",
+        ),
+        (
+            &["epoch", "--all"],
+            "1 conversations began a new life; their readers start over: the connected ones",
+        ),
+    ] {
+        let raised = admin(&server, arguments);
+        assert!(raised.printed().starts_with(printed), "{raised}");
     }
     let generated = admin(&server, &["create"]);
     assert_eq!(generated.printed().len(), 32, "{generated}");
     let refused = admin(&server, &["trim", "absent", "--below", "3"]);
     assert!(refused.complained().ends_with("(NOT_FOUND)"), "{refused}");
+    let taken = admin(&server, &["create", "c"]);
+    assert!(taken.complained().contains("GET /v1/conversations/{id}"), "{taken}");
     let unnamed = admin(&server, &["epoch"]);
     assert!(unnamed.code == Some(2) && unnamed.stderr.contains("<CONV|--all>"), "{unnamed}");
     let negative = admin(&server, &["trim", "c", "--below", "-1"]);
