@@ -4,6 +4,7 @@
 //! may take, and how frames become types and back. It opens no socket and reads no clock.
 
 mod body;
+mod chain;
 mod client_message;
 mod codec;
 mod codes;
@@ -14,6 +15,7 @@ mod position;
 mod server_message;
 
 pub use body::{Body, BodyError};
+pub use chain::{BlockHash, BlockNumber, ChainCursor, ChainId, ChainPoint, ChainTextError};
 pub use client_message::ClientMessage;
 pub use codec::{DecodeError, DecodeErrorKind, decode_client_message, decode_server_message};
 pub use codes::{CloseCode, ErrorCode, NoticeCode};
