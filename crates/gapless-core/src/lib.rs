@@ -7,6 +7,7 @@
 
 mod append;
 mod backoff;
+mod chain;
 mod delivery;
 mod feed_reader;
 mod heartbeat;
@@ -20,6 +21,10 @@ pub use append::{
     StoredContent, StoredKey,
 };
 pub use backoff::{Backoff, BackoffConfig};
+pub use chain::{
+    Amount, AmountError, Block, BlockRef, BlockRefusal, BlockTree, ChainEntry, ChainEntryKind, ChainEvent,
+    ChainWrite, Change, Effect, EventRefusal, Placement, Stretch, ValueName, ValueVersion, Voided, plan,
+};
 pub use delivery::{Delivery, DeliveryConfig, Outgoing};
 pub use feed_reader::{
     Advance, FeedCommand, FeedReader, FeedReaderConfig, PageError, ResetReason, SyncRequest,

@@ -215,7 +215,9 @@ pub enum ChainTextError {
     #[error("a block hash is `0x` and 64 hexadecimal digits")]
     Hash,
     /// It isn't a cursor.
-    #[error("a cursor of a chain is `chain:block:log:seq`, four numbers, as in `1:00000000020134:0007:88213`")]
+    #[error(
+        "a cursor of a chain is `chain:block:log:seq`, four numbers, as in `1:00000000020134:0007:88213`"
+    )]
     Cursor,
 }
 

@@ -1,0 +1,196 @@
+//! What a stretch of blocks writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gapless_proto::{Body, ChainPoint, Seq};
+
+use super::{Amount, AmountError, Block, BlockRef, ChainEvent, Effect, Stretch};
+
+/// The name of a value: its topic, and its key in that.
+pub type ValueName = (String, String);
+
+/// One entry of a chain's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainEntry {
+    /// Its number in the feed.
+    pub seq: Seq,
+    /// What it says.
+    pub kind: ChainEntryKind,
+}
+
+/// What an entry of a chain's log says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChainEntryKind {
+    /// An event became true.
+    Event {
+        /// In which block.
+        block: BlockRef,
+        /// When that was made, in seconds since the Unix epoch.
+        time: u64,
+        /// The log's index in the block.
+        log: u32,
+        /// The topic.
+        topic: String,
+        /// What happened.
+        payload: Body,
+    },
+    /// Events are void.
+    Revoke {
+        /// The last place that still holds.
+        to: ChainPoint,
+        /// The first entry that is void; all between it and this one that were true until now are.
+        first: Seq,
+    },
+}
+
+/// A value of a topic, from one entry on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueVersion {
+    /// The topic, and the value's key in it.
+    pub name: ValueName,
+    /// The entry that made it so.
+    pub seq: Seq,
+    /// The block of that.
+    pub block: BlockRef,
+    /// What it is.
+    pub value: Body,
+}
+
+/// What a revoke voids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Voided {
+    /// The last place that still holds: the ancestor, and its last log of which there is an event.
+    pub to: ChainPoint,
+    /// The first entry that is void; `None` when the blocks had no events.
+    pub first: Option<Seq>,
+}
+
+/// What a stretch writes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChainWrite {
+    /// Entries of the log, in seq order. A revoke comes before the branch that replaces what it voids.
+    pub entries: Vec<ChainEntry>,
+    /// Versions of values, in no order.
+    pub versions: Vec<ValueVersion>,
+}
+
+/// Why the events of a block can't be taken. Nothing is stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventRefusal {
+    /// The logs aren't in order.
+    #[error(
+        "block {block}: the events of a block come in the order of their logs, each topic at most once a log; see log {log}"
+    )]
+    OutOfOrder {
+        /// The block.
+        block: BlockRef,
+        /// The first log that is out of place.
+        log: u32,
+    },
+    /// An amount is added to what isn't one.
+    #[error("block {block}, log {log}: {topic} {key:?} can't be added to: {error}")]
+    Amount {
+        /// The block.
+        block: BlockRef,
+        /// The log.
+        log: u32,
+        /// The topic.
+        topic: String,
+        /// The value.
+        key: String,
+        /// What is wrong.
+        error: AmountError,
+    },
+}
+
+impl Stretch {
+    /// The values that its effect depends on, as they are at the block that it follows.
+    pub fn values(&self) -> BTreeSet<ValueName> {
+        let events = self.blocks.iter().flat_map(|block| &block.events);
+        let changes = events.flat_map(|event| event.changes.iter().map(move |change| (event, change)));
+        let sums = changes.filter(|(_, change)| matches!(change.effect, Effect::Add(_)));
+        sums.map(|(event, change)| (event.topic.clone(), change.key.clone())).collect()
+    }
+
+    /// Decides what it writes after `head`, the newest entry, given what a revoke voids and the values it depends on.
+    pub fn write(
+        &self,
+        head: Seq,
+        voided: Option<Voided>,
+        values: BTreeMap<ValueName, Body>,
+    ) -> Result<ChainWrite, EventRefusal> {
+        let mut writer = Writer { head, values, written: ChainWrite::default(), versions: BTreeMap::new() };
+        if let Some(Voided { to, first: Some(first) }) = voided {
+            writer.append(ChainEntryKind::Revoke { to, first });
+        }
+        for block in &self.blocks {
+            check_order(block)?;
+            for event in &block.events {
+                writer.take(block, event)?;
+            }
+        }
+        let Writer { mut written, versions, .. } = writer;
+        written.versions = versions.into_values().collect();
+        Ok(written)
+    }
+}
+
+struct Writer {
+    head: Seq,
+    values: BTreeMap<ValueName, Body>,
+    written: ChainWrite,
+    /// One an entry and value, though an event may change a value twice.
+    versions: BTreeMap<(Seq, ValueName), ValueVersion>,
+}
+
+impl Writer {
+    fn append(&mut self, kind: ChainEntryKind) {
+        self.head = self.head.next();
+        self.written.entries.push(ChainEntry { seq: self.head, kind });
+    }
+
+    fn take(&mut self, block: &Block, event: &ChainEvent) -> Result<(), EventRefusal> {
+        let ChainEvent { log, topic, payload, changes } = event;
+        self.append(ChainEntryKind::Event {
+            block: block.at,
+            time: block.time,
+            log: *log,
+            topic: topic.clone(),
+            payload: payload.clone(),
+        });
+        for change in changes {
+            let name = (topic.clone(), change.key.clone());
+            let value = match &change.effect {
+                Effect::Set(value) => value.clone(),
+                Effect::Add(amount) => sum(self.values.get(&name), amount).map_err(|error| {
+                    let (topic, key) = name.clone();
+                    EventRefusal::Amount { block: block.at, log: *log, topic, key, error }
+                })?,
+            };
+            self.values.insert(name.clone(), value.clone());
+            let version = ValueVersion { name: name.clone(), seq: self.head, block: block.at, value };
+            self.versions.insert((self.head, name), version);
+        }
+        Ok(())
+    }
+}
+
+fn sum(value: Option<&Body>, amount: &Amount) -> Result<Body, AmountError> {
+    let before = value.map(Amount::from_body).transpose()?.unwrap_or_default();
+    Ok(before.plus(amount)?.to_body())
+}
+
+fn check_order(block: &Block) -> Result<(), EventRefusal> {
+    let mut topics = BTreeSet::new();
+    let mut last = 0;
+    for event in &block.events {
+        if event.log > last {
+            topics.clear();
+        }
+        if event.log < last || !topics.insert(&event.topic) {
+            return Err(EventRefusal::OutOfOrder { block: block.at, log: event.log });
+        }
+        last = event.log;
+    }
+    Ok(())
+}
