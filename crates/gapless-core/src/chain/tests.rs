@@ -262,6 +262,19 @@ fn a_revoked_value_is_what_it_was_before() {
 }
 
 #[test]
+fn a_value_that_an_event_changes_twice_has_one_version() {
+    let mut block = block("a1", "a0", 1);
+    let add = |amount: &str| Change { key: "alice".to_owned(), effect: Effect::Add(amount.parse().unwrap()) };
+    block.events[0].changes = vec![add("-5"), add("5")];
+    let (_, stretches) = plan(BlockTree::default(), vec![block], None).unwrap();
+    let written = stretches[0].write(Seq::ZERO, None, BTreeMap::new()).unwrap();
+    let [version] = &written.versions[..] else { panic!("{written:?}") };
+    assert_eq!((version.value.as_str(), &version.effect), ("\"0\"", &Effect::Add("0".parse().unwrap())));
+    let ChainEntryKind::Event { values, .. } = &written.entries[0].kind else { panic!("{written:?}") };
+    assert_eq!(values["alice"], version.value);
+}
+
+#[test]
 fn an_amount_is_added_only_to_an_amount() {
     let mut set = block("a1", "a0", 1);
     set.events[0].changes[0].effect = Effect::Set(Body::from_text("[1]".to_owned()).unwrap());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gapless_proto::{Body, ChainPoint, Seq};
 
-use super::{Amount, AmountError, Block, BlockRef, ChainEvent, Effect, Stretch};
+use super::{Amount, AmountError, Block, BlockRef, ChainEvent, Change, Effect, Stretch};
 
 /// The name of a value: its topic, and its key in that.
 pub type ValueName = (String, String);
@@ -33,6 +33,8 @@ pub enum ChainEntryKind {
         topic: String,
         /// What happened.
         payload: Body,
+        /// The values of the topic that it changed, as they are after it.
+        values: BTreeMap<String, Body>,
     },
     /// Events are void.
     Revoke {
@@ -54,6 +56,8 @@ pub struct ValueVersion {
     pub block: BlockRef,
     /// What it is.
     pub value: Body,
+    /// What the event did to it, in sum; with this the event can be taken again on another branch.
+    pub effect: Effect,
 }
 
 /// What a revoke voids.
@@ -70,7 +74,7 @@ pub struct Voided {
 pub struct ChainWrite {
     /// Entries of the log, in seq order. A revoke comes before the branch that replaces what it voids.
     pub entries: Vec<ChainEntry>,
-    /// Versions of values, in no order.
+    /// Versions of values, in seq order; at most one an entry and value.
     pub versions: Vec<ValueVersion>,
 }
 
@@ -119,7 +123,7 @@ impl Stretch {
         voided: Option<Voided>,
         values: BTreeMap<ValueName, Body>,
     ) -> Result<ChainWrite, EventRefusal> {
-        let mut writer = Writer { head, values, written: ChainWrite::default(), versions: BTreeMap::new() };
+        let mut writer = Writer { head, values, written: ChainWrite::default() };
         if let Some(Voided { to, first: Some(first) }) = voided {
             writer.append(ChainEntryKind::Revoke { to, first });
         }
@@ -129,9 +133,7 @@ impl Stretch {
                 writer.take(block, event)?;
             }
         }
-        let Writer { mut written, versions, .. } = writer;
-        written.versions = versions.into_values().collect();
-        Ok(written)
+        Ok(writer.written)
     }
 }
 
@@ -139,8 +141,6 @@ struct Writer {
     head: Seq,
     values: BTreeMap<ValueName, Body>,
     written: ChainWrite,
-    /// One an entry and value, though an event may change a value twice.
-    versions: BTreeMap<(Seq, ValueName), ValueVersion>,
 }
 
 impl Writer {
@@ -151,33 +151,73 @@ impl Writer {
 
     fn take(&mut self, block: &Block, event: &ChainEvent) -> Result<(), EventRefusal> {
         let ChainEvent { log, topic, payload, changes } = event;
+        let seq = self.head.next();
+        let refused = |key: &str, error| EventRefusal::Amount {
+            block: block.at,
+            log: *log,
+            topic: topic.clone(),
+            key: key.to_owned(),
+            error,
+        };
+        let mut values = BTreeMap::new();
+        for (key, effect) in merged(changes).map_err(|(key, error)| refused(&key, error))? {
+            let name = (topic.clone(), key.clone());
+            let value = effect.on(self.values.get(&name)).map_err(|error| refused(&key, error))?;
+            self.values.insert(name.clone(), value.clone());
+            self.written.versions.push(ValueVersion {
+                name,
+                seq,
+                block: block.at,
+                value: value.clone(),
+                effect,
+            });
+            values.insert(key, value);
+        }
         self.append(ChainEntryKind::Event {
             block: block.at,
             time: block.time,
             log: *log,
             topic: topic.clone(),
             payload: payload.clone(),
+            values,
         });
-        for change in changes {
-            let name = (topic.clone(), change.key.clone());
-            let value = match &change.effect {
-                Effect::Set(value) => value.clone(),
-                Effect::Add(amount) => sum(self.values.get(&name), amount).map_err(|error| {
-                    let (topic, key) = name.clone();
-                    EventRefusal::Amount { block: block.at, log: *log, topic, key, error }
-                })?,
-            };
-            self.values.insert(name.clone(), value.clone());
-            let version = ValueVersion { name: name.clone(), seq: self.head, block: block.at, value };
-            self.versions.insert((self.head, name), version);
-        }
         Ok(())
     }
 }
 
-fn sum(value: Option<&Body>, amount: &Amount) -> Result<Body, AmountError> {
-    let before = value.map(Amount::from_body).transpose()?.unwrap_or_default();
-    Ok(before.plus(amount)?.to_body())
+/// One effect a value, though an event may change one twice, as a transfer to oneself does.
+fn merged(changes: &[Change]) -> Result<BTreeMap<String, Effect>, (String, AmountError)> {
+    let mut effects = BTreeMap::new();
+    for Change { key, effect } in changes {
+        let effect = match effects.remove(key) {
+            None => effect.clone(),
+            Some(before) => effect.after(before).map_err(|error| (key.clone(), error))?,
+        };
+        effects.insert(key.clone(), effect);
+    }
+    Ok(effects)
+}
+
+impl Effect {
+    /// What a value becomes.
+    fn on(&self, value: Option<&Body>) -> Result<Body, AmountError> {
+        match self {
+            Self::Set(value) => Ok(value.clone()),
+            Self::Add(amount) => {
+                let before = value.map(Amount::from_body).transpose()?.unwrap_or_default();
+                Ok(before.plus(amount)?.to_body())
+            }
+        }
+    }
+
+    /// Both in one.
+    fn after(&self, before: Self) -> Result<Self, AmountError> {
+        Ok(match (before, self) {
+            (Self::Add(before), Self::Add(amount)) => Self::Add(before.plus(amount)?),
+            (Self::Set(before), Self::Add(_)) => Self::Set(self.on(Some(&before))?),
+            (_, Self::Set(value)) => Self::Set(value.clone()),
+        })
+    }
 }
 
 fn check_order(block: &Block) -> Result<(), EventRefusal> {
