@@ -22,8 +22,8 @@ pub use append::{
 };
 pub use backoff::{Backoff, BackoffConfig};
 pub use chain::{
-    Amount, AmountError, Block, BlockRef, BlockRefusal, BlockTree, ChainEntry, ChainEntryKind, ChainEvent,
-    ChainWrite, Change, Effect, EventRefusal, Placement, Stretch, ValueName, ValueVersion, Voided, plan,
+    BlockRefusal, BlockTree, ChainEntry, ChainEntryKind, ChainWrite, EventRefusal, Placement, Stretch,
+    ValueName, ValueVersion, Voided, plan,
 };
 pub use delivery::{Delivery, DeliveryConfig, Outgoing};
 pub use feed_reader::{

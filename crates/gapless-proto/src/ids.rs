@@ -122,6 +122,12 @@ text_id!(
     "key"
 );
 text_id!(
+    /// Names what events or rows are subscribed to by. Within the feed of a chain it is only the last part, as in `transfers`; a
+    /// subscription names it whole, as in `chain:1:transfers`.
+    Topic,
+    "topic"
+);
+text_id!(
     /// Names one connection of a device, for logs.
     SessionId,
     "session id"

@@ -3,6 +3,8 @@
 //! This crate is the contract that `PROTOCOL.md` describes in words: what a frame may say, which values its fields
 //! may take, and how frames become types and back. It opens no socket and reads no clock.
 
+mod amount;
+mod block;
 mod body;
 mod chain;
 mod client_message;
@@ -14,13 +16,15 @@ mod page;
 mod position;
 mod server_message;
 
+pub use amount::{Amount, AmountError};
+pub use block::{Block, BlockRef, ChainEvent, Change, Effect};
 pub use body::{Body, BodyError};
 pub use chain::{BlockHash, BlockNumber, ChainCursor, ChainId, ChainPoint, ChainTextError};
 pub use client_message::ClientMessage;
 pub use codec::{DecodeError, DecodeErrorKind, decode_client_message, decode_server_message};
 pub use codes::{CloseCode, ErrorCode, NoticeCode};
 pub use entry::{Entry, Kind, MembershipChange};
-pub use ids::{ConvId, DeviceId, IdError, Key, Rid, SessionId, UserId};
+pub use ids::{ConvId, DeviceId, IdError, Key, Rid, SessionId, Topic, UserId};
 pub use page::Page;
 pub use position::{Epoch, Position, PositionError, Seq, Timestamp};
 pub use server_message::{ErrorReply, Event, Notice, Sent, ServerMessage, Welcome};

@@ -1,8 +1,8 @@
 //! Which of the blocks that came in are new, and where they go.
 
-use gapless_proto::BlockHash;
+use gapless_proto::{Block, BlockHash, BlockRef};
 
-use super::{Block, BlockRef, BlockRefusal, BlockTree, Placement};
+use super::{BlockRefusal, BlockTree, Placement};
 
 /// Blocks that follow each other, on the head or at a fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,12 +34,12 @@ pub fn plan(
 ) -> Result<(BlockTree, Vec<Stretch>), BlockRefusal> {
     let mut stretches: Vec<Stretch> = Vec::new();
     for block in blocks {
-        match tree.place(block.at, block.parent)? {
+        match tree.place(block.at(), block.parent)? {
             Placement::Known => continue,
             Placement::First | Placement::OnHead => {}
             Placement::Fork { ancestor, branch } => stretches.push(fork(&mut tree, ancestor, branch)),
         }
-        tree.extend(block.at, block.parent);
+        tree.extend(block.at(), block.parent);
         match stretches.last_mut() {
             Some(stretch) => stretch.blocks.push(block),
             None => stretches.push(Stretch { revoke_to: None, adopt: Vec::new(), blocks: vec![block] }),

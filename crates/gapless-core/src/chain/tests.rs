@@ -1,6 +1,9 @@
 use std::collections::{BTreeMap, HashMap};
 
-use gapless_proto::{ChainPoint, Seq};
+use gapless_proto::{
+    AmountError, Block, BlockHash, BlockNumber, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect, Seq,
+    Topic,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -37,7 +40,7 @@ impl Model {
         self.entries.extend(written.entries);
         self.versions.extend(written.versions);
         for block in &stretch.blocks {
-            self.blocks.insert(block.at.hash, block.clone());
+            self.blocks.insert(block.hash, block.clone());
         }
     }
 
@@ -85,10 +88,10 @@ impl Model {
         let mut next = self.tree.head();
         while let Some(block) = next.and_then(|at| self.blocks.get(&at.hash)) {
             held.extend(block.events.iter().rev().map(|event| {
-                let point = ChainPoint { block: block.at.number, log: event.log };
-                (point, block.at.hash, event.payload.as_str().to_owned())
+                let point = ChainPoint { block: block.number, log: event.log };
+                (point, block.hash, event.payload.as_str().to_owned())
             }));
-            next = self.blocks.get(&block.parent).map(|parent| parent.at);
+            next = self.blocks.get(&block.parent).map(|parent| parent.at());
         }
         held.reverse();
         held
@@ -108,6 +111,10 @@ fn number(number: u64) -> BlockNumber {
     BlockNumber::new(number).unwrap()
 }
 
+fn topic(name: &str) -> Topic {
+    Topic::new(name).unwrap()
+}
+
 fn hash(name: &str) -> BlockHash {
     let mut bytes = [0; 32];
     bytes[..name.len()].copy_from_slice(name.as_bytes());
@@ -119,7 +126,7 @@ fn block(name: &str, parent: &str, events: u32) -> Block {
     let height: u64 = name[1..].parse().unwrap();
     let event = |log: u32| ChainEvent {
         log,
-        topic: "transfers".to_owned(),
+        topic: topic("transfers"),
         payload: Body::from_text(format!("\"{name}-{log}\"")).unwrap(),
         changes: vec![Change {
             key: format!("holder-{}", log % 2),
@@ -127,7 +134,8 @@ fn block(name: &str, parent: &str, events: u32) -> Block {
         }],
     };
     Block {
-        at: BlockRef { number: number(height), hash: hash(name) },
+        number: number(height),
+        hash: hash(name),
         parent: hash(parent),
         time: height,
         events: (0..events).map(event).collect(),
@@ -150,7 +158,7 @@ fn kinds(model: &Model) -> Vec<String> {
 }
 
 fn holder(model: &Model, which: u32) -> String {
-    model.values()[&("transfers".to_owned(), format!("holder-{which}"))].as_str().to_owned()
+    model.values()[&(topic("transfers"), format!("holder-{which}"))].as_str().to_owned()
 }
 
 #[test]
@@ -279,7 +287,7 @@ fn an_amount_is_added_only_to_an_amount() {
     let mut set = block("a1", "a0", 1);
     set.events[0].changes[0].effect = Effect::Set(Body::from_text("[1]".to_owned()).unwrap());
     let mut tree = BlockTree::default();
-    tree.extend(block("a0", "x", 0).at, hash("x"));
+    tree.extend(block("a0", "x", 0).at(), hash("x"));
     let (_, stretches) = plan(tree, vec![set, block("a2", "a1", 1)], None).unwrap();
     let refused = stretches[0].write(Seq::ZERO, None, BTreeMap::new());
     let Err(EventRefusal::Amount { log, error, .. }) = refused else { panic!("{refused:?}") };
@@ -291,7 +299,7 @@ fn events_of_a_block_come_in_the_order_of_their_logs() {
     let logs = |logs: &[(u32, &str)]| {
         let mut block = block("a1", "a0", u32::try_from(logs.len()).unwrap());
         for (event, (log, topic)) in block.events.iter_mut().zip(logs) {
-            (event.log, event.topic) = (*log, (*topic).to_owned());
+            (event.log, event.topic) = (*log, self::topic(topic));
         }
         let (_, stretches) = plan(BlockTree::default(), vec![block], None).unwrap();
         stretches[0].write(Seq::ZERO, None, BTreeMap::new()).is_ok()
@@ -331,11 +339,11 @@ proptest! {
             match act {
                 Act::Mine { parent, events } => {
                     let parent = parent.get(&all).clone();
-                    let mut mined = block(&format!("a{}", parent.at.number.get() + 1), "", events);
-                    mined.at.hash = hash(&format!("{nth} on {}", parent.at.number));
-                    mined.parent = parent.at.hash;
+                    let mut mined = block(&format!("a{}", parent.number.get() + 1), "", events);
+                    mined.hash = hash(&format!("{nth} on {}", parent.number));
+                    mined.parent = parent.hash;
                     model.ingest(&[mined.clone()], None).unwrap();
-                    prop_assert_eq!(model.tree.head(), Some(mined.at));
+                    prop_assert_eq!(model.tree.head(), Some(mined.at()));
                     all.push(mined);
                 }
                 Act::Repeat { which } => {
@@ -343,7 +351,7 @@ proptest! {
                     model.ingest(&[which.get(&all).clone()], None).unwrap();
                     prop_assert_eq!(model.tree.head(), before);
                 }
-                Act::Head { which } => model.ingest(&[], Some(which.get(&all).at.hash)).unwrap(),
+                Act::Head { which } => model.ingest(&[], Some(which.get(&all).hash)).unwrap(),
             }
             prop_assert_eq!(model.fold(), model.canonical());
             let seqs: Vec<_> = model.entries.iter().map(|entry| entry.seq.get()).collect();

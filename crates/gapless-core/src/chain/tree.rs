@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use gapless_proto::{BlockHash, BlockNumber};
-
-use super::BlockRef;
+use gapless_proto::{BlockHash, BlockNumber, BlockRef};
 
 /// The blocks of a chain that are kept: the canonical ones and their orphaned siblings, down to the edge of a window.
 #[derive(Debug, Clone, Default)]

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gapless_proto::{Body, ChainPoint, Seq};
+use gapless_proto::{
+    Amount, AmountError, Block, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect, Seq, Topic,
+};
 
-use super::{Amount, AmountError, Block, BlockRef, ChainEvent, Change, Effect, Stretch};
+use super::Stretch;
 
 /// The name of a value: its topic, and its key in that.
-pub type ValueName = (String, String);
+pub type ValueName = (Topic, String);
 
 /// One entry of a chain's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub enum ChainEntryKind {
         /// The log's index in the block.
         log: u32,
         /// The topic.
-        topic: String,
+        topic: Topic,
         /// What happened.
         payload: Body,
         /// The values of the topic that it changed, as they are after it.
@@ -99,7 +101,7 @@ pub enum EventRefusal {
         /// The log.
         log: u32,
         /// The topic.
-        topic: String,
+        topic: Topic,
         /// The value.
         key: String,
         /// What is wrong.
@@ -153,7 +155,7 @@ impl Writer {
         let ChainEvent { log, topic, payload, changes } = event;
         let seq = self.head.next();
         let refused = |key: &str, error| EventRefusal::Amount {
-            block: block.at,
+            block: block.at(),
             log: *log,
             topic: topic.clone(),
             key: key.to_owned(),
@@ -162,19 +164,19 @@ impl Writer {
         let mut values = BTreeMap::new();
         for (key, effect) in merged(changes).map_err(|(key, error)| refused(&key, error))? {
             let name = (topic.clone(), key.clone());
-            let value = effect.on(self.values.get(&name)).map_err(|error| refused(&key, error))?;
+            let value = applied(&effect, self.values.get(&name)).map_err(|error| refused(&key, error))?;
             self.values.insert(name.clone(), value.clone());
             self.written.versions.push(ValueVersion {
                 name,
                 seq,
-                block: block.at,
+                block: block.at(),
                 value: value.clone(),
                 effect,
             });
             values.insert(key, value);
         }
         self.append(ChainEntryKind::Event {
-            block: block.at,
+            block: block.at(),
             time: block.time,
             log: *log,
             topic: topic.clone(),
@@ -191,33 +193,31 @@ fn merged(changes: &[Change]) -> Result<BTreeMap<String, Effect>, (String, Amoun
     for Change { key, effect } in changes {
         let effect = match effects.remove(key) {
             None => effect.clone(),
-            Some(before) => effect.after(before).map_err(|error| (key.clone(), error))?,
+            Some(before) => both(before, effect).map_err(|error| (key.clone(), error))?,
         };
         effects.insert(key.clone(), effect);
     }
     Ok(effects)
 }
 
-impl Effect {
-    /// What a value becomes.
-    fn on(&self, value: Option<&Body>) -> Result<Body, AmountError> {
-        match self {
-            Self::Set(value) => Ok(value.clone()),
-            Self::Add(amount) => {
-                let before = value.map(Amount::from_body).transpose()?.unwrap_or_default();
-                Ok(before.plus(amount)?.to_body())
-            }
+/// What a value becomes.
+fn applied(effect: &Effect, value: Option<&Body>) -> Result<Body, AmountError> {
+    match effect {
+        Effect::Set(value) => Ok(value.clone()),
+        Effect::Add(amount) => {
+            let before = value.map(Amount::from_body).transpose()?.unwrap_or_default();
+            Ok(before.plus(amount)?.to_body())
         }
     }
+}
 
-    /// Both in one.
-    fn after(&self, before: Self) -> Result<Self, AmountError> {
-        Ok(match (before, self) {
-            (Self::Add(before), Self::Add(amount)) => Self::Add(before.plus(amount)?),
-            (Self::Set(before), Self::Add(_)) => Self::Set(self.on(Some(&before))?),
-            (_, Self::Set(value)) => Self::Set(value.clone()),
-        })
-    }
+/// Two effects, one after the other, as one.
+fn both(first: Effect, second: &Effect) -> Result<Effect, AmountError> {
+    Ok(match (first, second) {
+        (Effect::Add(before), Effect::Add(amount)) => Effect::Add(before.plus(amount)?),
+        (Effect::Set(before), Effect::Add(_)) => Effect::Set(applied(second, Some(&before))?),
+        (Effect::Set(_) | Effect::Add(_), Effect::Set(value)) => Effect::Set(value.clone()),
+    })
 }
 
 fn check_order(block: &Block) -> Result<(), EventRefusal> {
@@ -228,7 +228,7 @@ fn check_order(block: &Block) -> Result<(), EventRefusal> {
             topics.clear();
         }
         if event.log < last || !topics.insert(&event.topic) {
-            return Err(EventRefusal::OutOfOrder { block: block.at, log: event.log });
+            return Err(EventRefusal::OutOfOrder { block: block.at(), log: event.log });
         }
         last = event.log;
     }

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gapless_proto::Body;
 use num_bigint::BigInt;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Body;
 
 /// How many digits an amount may have; a 256-bit number has 78.
 const DIGITS_MAX: usize = 100;
@@ -26,17 +29,6 @@ pub enum AmountError {
 }
 
 impl Amount {
-    /// Reads what [`Amount::to_body`] has written.
-    pub fn from_body(body: &Body) -> Result<Self, AmountError> {
-        let text: String = serde_json::from_str(body.as_str()).map_err(|_| AmountError::NotANumber)?;
-        text.parse()
-    }
-
-    /// The amount as a JSON text, since JavaScript can't keep such numbers exact.
-    pub fn to_body(&self) -> Body {
-        Body::from_text(format!("\"{self}\"")).expect("digits are a text")
-    }
-
     /// The sum, if it isn't too long.
     pub fn plus(&self, other: &Self) -> Result<Self, AmountError> {
         let sum = Self(&self.0 + &other.0);
@@ -44,6 +36,17 @@ impl Amount {
             return Err(AmountError::TooLong);
         }
         Ok(sum)
+    }
+
+    /// Reads what [`Amount::to_body`] has written.
+    pub fn from_body(body: &Body) -> Result<Self, AmountError> {
+        let text: String = serde_json::from_str(body.as_str()).map_err(|_| AmountError::NotANumber)?;
+        text.parse()
+    }
+
+    /// The amount as a JSON text.
+    pub fn to_body(&self) -> Body {
+        Body::from_text(format!("\"{self}\"")).expect("digits are a text")
     }
 }
 
@@ -65,6 +68,20 @@ impl FromStr for Amount {
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl Serialize for Amount {
+    /// A text, since JavaScript can't keep such numbers exact.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
     }
 }
 

@@ -1,0 +1,200 @@
+//! What a store promises of the feeds of chains.
+
+use async_trait::async_trait;
+use gapless_core::{Block, BlockRef, BlockRefusal, ChainEntry, EventRefusal};
+use gapless_proto::{BlockHash, BlockNumber, Body, ChainId, ChainPoint, Epoch, Seq, Timestamp};
+
+use crate::StoreError;
+
+/// The most blocks that one ingestion takes.
+pub const INGESTION_BLOCKS_MAX: usize = 1_000;
+/// The most entries that one read returns.
+pub const CHAIN_ENTRIES_MAX: u32 = 1_000;
+
+/// The most values that one read returns.
+pub const CHAIN_VALUES_MAX: u32 = 10_000;
+
+/// Keeps the feeds of chains: their blocks, the log of what became true and what was taken back, and values by key.
+///
+/// An ingestion that is answered with `Ok` is on disk and visible to every later read (G6); a block is stored with all of its events
+/// or not at all. Each read is of one moment.
+#[async_trait]
+pub trait ChainStore: Send + Sync + 'static {
+    /// Takes blocks, oldest first; all of them or none. The feed of a chain begins with the first block that comes.
+    ///
+    /// Blocks that are there already are passed over, so that an ingestion may be repeated. Ingestions of one chain take effect in the
+    /// order in which this is called.
+    async fn ingest(&self, chain: ChainId, ingestion: Ingestion) -> Result<Ingested, IngestError>;
+
+    /// Where the feed of a chain is; `None` when there is none.
+    async fn chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError>;
+
+    /// The blocks that are kept, canonical or not, of these hashes.
+    async fn chain_blocks(&self, chain: ChainId, hashes: &[BlockHash]) -> Result<Vec<KeptBlock>, StoreError>;
+
+    /// What a subscriber to some topics missed after a seq. `None` when the chain has no feed.
+    async fn chain_log(&self, request: ChainLogRequest) -> Result<Option<ChainSlice>, StoreError>;
+
+    /// The seq of the last entry that still holds and is at or before a place, for a cursor that has none.
+    ///
+    /// `None` when the chain has no feed, or the place is older than what is kept.
+    async fn chain_seq_at(&self, chain: ChainId, point: ChainPoint) -> Result<Option<Seq>, StoreError>;
+
+    /// The values of some topics as they were after a block, in the order of topics and keys, beginning after a name. `None` when the chain has no feed.
+    async fn chain_values(&self, request: ChainValuesRequest) -> Result<Option<ChainValues>, StoreError>;
+
+    /// Deletes the log below a seq, and the blocks below a height that no reorg may reach; in bounded steps. The newest version of each
+    /// value stays. Returns the oldest seq that is kept now; `None` when the chain has no feed.
+    async fn trim_chain(&self, chain: ChainId, below: ChainTrim) -> Result<Option<Seq>, StoreError>;
+
+    /// Begins the feed of a chain anew, after a reorg deeper than what can be taken back: deletes all blocks, entries and values and
+    /// raises the epoch. Seqs go on, so that no cursor fits by accident. `None` when the chain has no feed.
+    async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError>;
+}
+
+/// Blocks to be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ingestion {
+    /// The blocks, oldest first; at most [`INGESTION_BLOCKS_MAX`].
+    pub blocks: Vec<Block>,
+    /// The block that is the newest in the end, when that isn't the last of the new ones: so a chain comes back to a branch that it had left.
+    pub head: Option<BlockHash>,
+    /// Up to which height the chain never changes again, as the source says. Never falls.
+    pub finalized: Option<BlockNumber>,
+}
+
+/// What an ingestion came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingested {
+    /// Where the feed is.
+    pub chain: ChainInfo,
+    /// How many of the blocks were new.
+    pub taken: usize,
+    /// How many blocks that were canonical aren't any more.
+    pub revoked: usize,
+}
+
+/// Why an ingestion was not taken. Nothing was stored.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// A block has no place.
+    #[error(transparent)]
+    Block(#[from] BlockRefusal),
+    /// An event can't be taken.
+    #[error(transparent)]
+    Event(#[from] EventRefusal),
+    /// There are too many blocks.
+    #[error("{blocks} blocks are too many at once; send at most {INGESTION_BLOCKS_MAX}")]
+    TooMany {
+        /// How many there were.
+        blocks: usize,
+    },
+    /// Whether it was stored isn't known: repeat it.
+    #[error("the outcome isn't known; repeat it")]
+    Store(#[from] StoreError),
+}
+
+/// Where the feed of a chain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainInfo {
+    /// The life of the log.
+    pub epoch: Epoch,
+    /// The newest seq.
+    pub head: Seq,
+    /// The oldest seq kept; one beyond the head when there is none.
+    pub min_seq: Seq,
+    /// The newest canonical block; `None` after the feed began anew.
+    pub block: Option<BlockRef>,
+    /// Up to which height the chain never changes again.
+    pub finalized: Option<BlockNumber>,
+}
+
+/// A block that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptBlock {
+    /// Which.
+    pub at: BlockRef,
+    /// The block before it.
+    pub parent: BlockHash,
+    /// Whether it is canonical.
+    pub is_canonical: bool,
+}
+
+/// A question for a stretch of a chain's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainLogRequest {
+    /// Which chain.
+    pub chain: ChainId,
+    /// Of which topics.
+    pub topics: Vec<String>,
+    /// The last seq that is passed.
+    pub after: Seq,
+    /// The height beyond which nothing is wanted; for readers who wait until blocks are confirmed.
+    pub up_to: Option<BlockNumber>,
+    /// How many entries at most, clamped to 1 ..= [`CHAIN_ENTRIES_MAX`].
+    pub limit: u32,
+}
+
+/// A stretch of a chain's log, as somebody sees it who comes back: events that were revoked meanwhile are left out, and revokes that
+/// take back nothing of the topics up to the cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainSlice {
+    /// Where the feed is.
+    pub chain: ChainInfo,
+    /// The entries, in seq order.
+    pub entries: Vec<ChainEntry>,
+    /// Whether there is more behind them.
+    pub has_more: bool,
+}
+
+/// A question for values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainValuesRequest {
+    /// Which chain.
+    pub chain: ChainId,
+    /// Of which topics.
+    pub topics: Vec<String>,
+    /// After which block they are wanted; the newest when left out. Ask for further pages with the block that the first one names.
+    pub up_to: Option<BlockNumber>,
+    /// The topic and key of the last value that is held.
+    pub after: Option<(String, String)>,
+    /// How many values at most, clamped to 1 ..= [`CHAIN_VALUES_MAX`].
+    pub limit: u32,
+}
+
+/// Values of topics, as of one place in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainValues {
+    /// Where the feed is.
+    pub chain: ChainInfo,
+    /// The last place that is in them.
+    pub point: ChainPoint,
+    /// The seq of that: a reader of these values goes on after it.
+    pub seq: Seq,
+    /// Topic, key and value, in the order of topics and keys.
+    pub values: Vec<(String, String, Body)>,
+    /// Whether there are more behind them.
+    pub has_more: bool,
+}
+
+/// What of a chain's feed is not kept any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainTrim {
+    /// Entries below this seq.
+    pub seq: Seq,
+    /// Blocks below this height; never the head.
+    pub block: BlockNumber,
+}
+
+/// What one commit did to the feed of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainNews {
+    /// Which chain.
+    pub chain: ChainId,
+    /// Where its feed is after the commit.
+    pub info: ChainInfo,
+    /// What was appended, in seq order.
+    pub entries: Vec<ChainEntry>,
+    /// When it was committed.
+    pub at: Timestamp,
+}
