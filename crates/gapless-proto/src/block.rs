@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Amount, BlockHash, BlockNumber, Body, Topic};
+use crate::{Amount, BlockHash, BlockNumber, Body, Topic, ValueKey};
 
 /// A block by its height and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ pub struct ChainEvent {
 #[serde(try_from = "ChangeFields", into = "ChangeFields")]
 pub struct Change {
     /// The value's name.
-    pub key: String,
+    pub key: ValueKey,
     /// What becomes of it.
     pub effect: Effect,
 }
@@ -83,7 +83,7 @@ pub enum Effect {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangeFields {
-    key: String,
+    key: ValueKey,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     set: Option<Body>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -128,6 +128,11 @@ text_id!(
     "topic"
 );
 text_id!(
+    /// Names a value of a topic, as an address names a balance.
+    ValueKey,
+    "key of a value"
+);
+text_id!(
     /// Names one connection of a device, for logs.
     SessionId,
     "session id"

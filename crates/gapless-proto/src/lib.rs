@@ -24,7 +24,7 @@ pub use client_message::ClientMessage;
 pub use codec::{DecodeError, DecodeErrorKind, decode_client_message, decode_server_message};
 pub use codes::{CloseCode, ErrorCode, NoticeCode};
 pub use entry::{Entry, Kind, MembershipChange};
-pub use ids::{ConvId, DeviceId, IdError, Key, Rid, SessionId, Topic, UserId};
+pub use ids::{ConvId, DeviceId, IdError, Key, Rid, SessionId, Topic, UserId, ValueKey};
 pub use page::Page;
 pub use position::{Epoch, Position, PositionError, Seq, Timestamp};
 pub use server_message::{ErrorReply, Event, Notice, Sent, ServerMessage, Welcome};

@@ -1,8 +1,10 @@
 //! What a store promises of the feeds of chains.
 
 use async_trait::async_trait;
-use gapless_core::{Block, BlockRef, BlockRefusal, ChainEntry, EventRefusal};
-use gapless_proto::{BlockHash, BlockNumber, Body, ChainId, ChainPoint, Epoch, Seq, Timestamp};
+use gapless_core::{BlockRefusal, ChainEntry, EventRefusal};
+use gapless_proto::{
+    Block, BlockHash, BlockNumber, BlockRef, Body, ChainId, ChainPoint, Epoch, Seq, Topic, ValueKey,
+};
 
 use crate::StoreError;
 
@@ -43,9 +45,9 @@ pub trait ChainStore: Send + Sync + 'static {
     /// The values of some topics as they were after a block, in the order of topics and keys, beginning after a name. `None` when the chain has no feed.
     async fn chain_values(&self, request: ChainValuesRequest) -> Result<Option<ChainValues>, StoreError>;
 
-    /// Deletes the log below a seq, and the blocks below a height that no reorg may reach; in bounded steps. The newest version of each
-    /// value stays. Returns the oldest seq that is kept now; `None` when the chain has no feed.
-    async fn trim_chain(&self, chain: ChainId, below: ChainTrim) -> Result<Option<Seq>, StoreError>;
+    /// Deletes the log below a seq, at most up to the head, in bounded steps. The newest version of each value stays. Returns the
+    /// oldest seq that is kept now; `None` when the chain has no feed.
+    async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError>;
 
     /// Begins the feed of a chain anew, after a reorg deeper than what can be taken back: deletes all blocks, entries and values and
     /// raises the epoch. Seqs go on, so that no cursor fits by accident. `None` when the chain has no feed.
@@ -53,7 +55,7 @@ pub trait ChainStore: Send + Sync + 'static {
 }
 
 /// Blocks to be taken.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingestion {
     /// The blocks, oldest first; at most [`INGESTION_BLOCKS_MAX`].
     pub blocks: Vec<Block>,
@@ -61,6 +63,17 @@ pub struct Ingestion {
     pub head: Option<BlockHash>,
     /// Up to which height the chain never changes again, as the source says. Never falls.
     pub finalized: Option<BlockNumber>,
+    /// How many heights below the head are kept for reorgs. A deeper one is refused.
+    pub window: u64,
+}
+
+/// How many heights below the head are kept unless something else is wanted.
+const WINDOW_DEFAULT: u64 = 1_024;
+
+impl Default for Ingestion {
+    fn default() -> Self {
+        Self { blocks: Vec::new(), head: None, finalized: None, window: WINDOW_DEFAULT }
+    }
 }
 
 /// What an ingestion came to.
@@ -126,7 +139,7 @@ pub struct ChainLogRequest {
     /// Which chain.
     pub chain: ChainId,
     /// Of which topics.
-    pub topics: Vec<String>,
+    pub topics: Vec<Topic>,
     /// The last seq that is passed.
     pub after: Seq,
     /// The height beyond which nothing is wanted; for readers who wait until blocks are confirmed.
@@ -153,11 +166,11 @@ pub struct ChainValuesRequest {
     /// Which chain.
     pub chain: ChainId,
     /// Of which topics.
-    pub topics: Vec<String>,
+    pub topics: Vec<Topic>,
     /// After which block they are wanted; the newest when left out. Ask for further pages with the block that the first one names.
     pub up_to: Option<BlockNumber>,
     /// The topic and key of the last value that is held.
-    pub after: Option<(String, String)>,
+    pub after: Option<(Topic, ValueKey)>,
     /// How many values at most, clamped to 1 ..= [`CHAIN_VALUES_MAX`].
     pub limit: u32,
 }
@@ -172,18 +185,9 @@ pub struct ChainValues {
     /// The seq of that: a reader of these values goes on after it.
     pub seq: Seq,
     /// Topic, key and value, in the order of topics and keys.
-    pub values: Vec<(String, String, Body)>,
+    pub values: Vec<(Topic, ValueKey, Body)>,
     /// Whether there are more behind them.
     pub has_more: bool,
-}
-
-/// What of a chain's feed is not kept any longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChainTrim {
-    /// Entries below this seq.
-    pub seq: Seq,
-    /// Blocks below this height; never the head.
-    pub block: BlockNumber,
 }
 
 /// What one commit did to the feed of a chain.
@@ -195,6 +199,4 @@ pub struct ChainNews {
     pub info: ChainInfo,
     /// What was appended, in seq order.
     pub entries: Vec<ChainEntry>,
-    /// When it was committed.
-    pub at: Timestamp,
 }

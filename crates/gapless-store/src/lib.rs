@@ -3,6 +3,7 @@
 //! [`Store`] says what a store must do and when; both stores run the same contract suite (`tests/contract`). Everything that a
 //! gateway pushes or answers comes from here, and only this crate knows SQL.
 
+mod chain_store;
 mod commit_queue;
 mod error;
 mod news;
@@ -11,9 +12,13 @@ mod postgres;
 mod sqlite;
 mod store;
 
+pub use chain_store::{
+    CHAIN_ENTRIES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainNews, ChainSlice, ChainStore,
+    ChainValues, ChainValuesRequest, INGESTION_BLOCKS_MAX, IngestError, Ingested, Ingestion, KeptBlock,
+};
 pub use commit_queue::Generation;
 pub use error::{AppendError, CreateError, OpenError, PageError, StoreError};
-pub use news::{News, NewsReceiver};
+pub use news::{CommitNews, News, NewsReceiver};
 pub use open::{Migrated, PostgresUrl, StoreUrl, StoreUrlError, migrate, open};
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;

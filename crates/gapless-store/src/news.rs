@@ -6,7 +6,7 @@ use gapless_core::{AppendBatch, FeedRow};
 use gapless_proto::{ConvId, Entry};
 use tokio::sync::mpsc;
 
-use crate::FeedHead;
+use crate::{ChainNews, FeedHead};
 
 /// What one commit did to one feed.
 ///
@@ -46,12 +46,21 @@ impl From<&FeedRow> for FeedHead {
 /// How many commits' news may wait.
 pub(crate) const NEWS_WAITING_MAX: usize = 4_096;
 
-/// Where the news of a store arrives; one vector a commit.
-pub type NewsReceiver = mpsc::Receiver<Vec<News>>;
+/// What a commit was about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommitNews {
+    /// Conversations: what it did to each.
+    Conversations(Vec<News>),
+    /// The feed of a chain.
+    Chain(ChainNews),
+}
+
+/// Where the news of a store arrives, commit by commit.
+pub type NewsReceiver = mpsc::Receiver<CommitNews>;
 
 /// The store's end.
 #[derive(Debug, Clone)]
-pub(crate) struct NewsSender(mpsc::Sender<Vec<News>>);
+pub(crate) struct NewsSender(mpsc::Sender<CommitNews>);
 
 impl NewsSender {
     pub(crate) fn channel() -> (Self, NewsReceiver) {
@@ -59,11 +68,19 @@ impl NewsSender {
         (Self(sender), receiver)
     }
 
-    /// Passes on a commit's news, or drops it when too much waits already.
+    /// Passes on what a commit did to conversations, or drops it when too much waits already.
     pub(crate) fn publish(&self, news: Vec<News>) {
-        if news.is_empty() {
-            return;
+        if !news.is_empty() {
+            self.pass_on(CommitNews::Conversations(news));
         }
+    }
+
+    /// Passes on what a commit did to the feed of a chain, or drops it when too much waits already.
+    pub(crate) fn publish_chain(&self, news: ChainNews) {
+        self.pass_on(CommitNews::Chain(news));
+    }
+
+    fn pass_on(&self, news: CommitNews) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(news) {
             metrics::counter!("gapless_news_dropped_total").increment(1);
         }

@@ -7,6 +7,7 @@
 //! Statements are prepared by name on connections that stay. So a pooler between here and the database must pool sessions,
 //! not transactions.
 
+mod chain;
 mod columns;
 mod commit;
 mod connection;
@@ -31,7 +32,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use async_trait::async_trait;
 use gapless_core::{Append, Appended};
-use gapless_proto::{ConvId, Page, Position, Seq, UserId};
+use gapless_proto::{BlockHash, ChainId, ChainPoint, ConvId, Page, Position, Seq, UserId};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
@@ -41,8 +42,10 @@ use self::readers::Readers;
 use self::upkeep::EPOCH_STEP_FEEDS;
 use crate::news::NewsSender;
 use crate::{
-    AppendError, CreateError, Creation, FeedHead, FeedInfo, Generation, LogSlice, Membership, Migrated,
-    NewsReceiver, OpenError, PageError, PageRequest, Store, StoreError, TrimmedTo,
+    AppendError, ChainInfo, ChainLogRequest, ChainSlice, ChainStore, ChainValues, ChainValuesRequest,
+    CreateError, Creation, FeedHead, FeedInfo, Generation, IngestError, Ingested, Ingestion, KeptBlock,
+    LogSlice, Membership, Migrated, NewsReceiver, OpenError, PageError, PageRequest, Store, StoreError,
+    TrimmedTo,
 };
 
 /// How many commits can be under way at once.
@@ -55,6 +58,8 @@ const LANES: usize = 2;
 #[derive(Debug)]
 pub struct PostgresStore {
     lanes: Vec<Lane>,
+    /// Chains have one of their own, so that a backfill keeps nobody from sending.
+    chain_lane: Lane,
     readers: Readers,
     closing: watch::Sender<bool>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -71,9 +76,11 @@ impl PostgresStore {
         let readers = Readers::new(connector.clone())?;
         let (news, receiver) = NewsSender::channel();
         let (closing, closed) = watch::channel(false);
-        let (lanes, tasks) =
-            (0..LANES).map(|_| Lane::start(connector.clone(), news.clone(), closed.clone())).unzip();
-        let store = Self { lanes, readers, closing, tasks: Mutex::new(tasks) };
+        let start = |_| Lane::start(connector.clone(), news.clone(), closed.clone());
+        let (chain_lane, chain_task) = start(LANES);
+        let (lanes, mut tasks): (_, Vec<_>) = (0..LANES).map(start).unzip();
+        tasks.push(chain_task);
+        let store = Self { lanes, chain_lane, readers, closing, tasks: Mutex::new(tasks) };
         Ok((store, receiver))
     }
 
@@ -200,6 +207,47 @@ impl Store for PostgresStore {
             }
         }
         self.readers.close();
+    }
+}
+
+#[async_trait]
+impl ChainStore for PostgresStore {
+    async fn ingest(&self, chain: ChainId, ingestion: Ingestion) -> Result<Ingested, IngestError> {
+        self.chain_lane.ingest(chain, ingestion).await
+    }
+
+    async fn chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
+        chain::reading::info(&self.readers, chain).await
+    }
+
+    async fn chain_blocks(&self, chain: ChainId, hashes: &[BlockHash]) -> Result<Vec<KeptBlock>, StoreError> {
+        chain::reading::blocks(&self.readers, chain, hashes).await
+    }
+
+    async fn chain_log(&self, request: ChainLogRequest) -> Result<Option<ChainSlice>, StoreError> {
+        chain::reading::log(&self.readers, &request).await
+    }
+
+    async fn chain_seq_at(&self, chain: ChainId, point: ChainPoint) -> Result<Option<Seq>, StoreError> {
+        chain::reading::seq_at(&self.readers, chain, point).await
+    }
+
+    async fn chain_values(&self, request: ChainValuesRequest) -> Result<Option<ChainValues>, StoreError> {
+        chain::reading::values(&self.readers, &request).await
+    }
+
+    async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError> {
+        loop {
+            match self.chain_lane.trim_chain(chain, below).await? {
+                Some((_, false)) => {}
+                Some((min_seq, true)) => return Ok(Some(min_seq)),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
+        self.chain_lane.restart_chain(chain).await
     }
 }
 

@@ -4,6 +4,7 @@
 //! file is in WAL mode, so neither waits for the other, and every commit is flushed (`synchronous=FULL`).
 
 mod batch;
+mod chain;
 mod checkpoints;
 mod columns;
 mod create;
@@ -19,7 +20,7 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use gapless_core::{Append, Appended};
-use gapless_proto::{ConvId, Page, Position, Seq, UserId};
+use gapless_proto::{BlockHash, ChainId, ChainPoint, ConvId, Page, Position, Seq, UserId};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use self::checkpoints::Checkpoints;
@@ -28,8 +29,10 @@ use self::writer::{Job, Writer};
 use crate::commit_queue::CommitQueue;
 use crate::news::NewsSender;
 use crate::{
-    AppendError, CreateError, Creation, FeedHead, FeedInfo, Generation, LogSlice, Membership, Migrated,
-    NewsReceiver, OpenError, PageError, PageRequest, Store, StoreError, TrimmedTo,
+    AppendError, ChainInfo, ChainLogRequest, ChainSlice, ChainStore, ChainValues, ChainValuesRequest,
+    CreateError, Creation, FeedHead, FeedInfo, Generation, IngestError, Ingested, Ingestion, KeptBlock,
+    LogSlice, Membership, Migrated, NewsReceiver, OpenError, PageError, PageRequest, Store, StoreError,
+    TrimmedTo,
 };
 
 /// How many creations, trims and the like may wait for the writer; further callers wait for room.
@@ -71,13 +74,13 @@ impl SqliteStore {
     }
 
     /// Hands a job to the writer and waits for its answer.
-    async fn job<T>(
+    async fn job<T, E: From<StoreError>>(
         &self,
-        job: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Job,
-    ) -> Result<T, StoreError> {
+        job: impl FnOnce(oneshot::Sender<Result<T, E>>) -> Job,
+    ) -> Result<T, E> {
         let (reply, answer) = oneshot::channel();
         self.jobs.send(job(reply)).await.map_err(|_| StoreError::Closed)?;
-        answer.await.unwrap_or(Err(StoreError::Closed))
+        answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 }
 
@@ -167,5 +170,47 @@ impl Store for SqliteStore {
             }
         }
         self.readers.close().await;
+    }
+}
+
+#[async_trait]
+impl ChainStore for SqliteStore {
+    async fn ingest(&self, chain: ChainId, ingestion: Ingestion) -> Result<Ingested, IngestError> {
+        self.job(|reply| Job::Ingest { chain, ingestion, reply }).await
+    }
+
+    async fn chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
+        self.readers.read(move |connection| chain::reading::info(connection, chain)).await
+    }
+
+    async fn chain_blocks(&self, chain: ChainId, hashes: &[BlockHash]) -> Result<Vec<KeptBlock>, StoreError> {
+        let hashes = hashes.to_vec();
+        self.readers.read(move |connection| chain::reading::blocks(connection, chain, &hashes)).await
+    }
+
+    async fn chain_log(&self, request: ChainLogRequest) -> Result<Option<ChainSlice>, StoreError> {
+        self.readers.read(move |connection| chain::reading::log(connection, &request)).await
+    }
+
+    async fn chain_seq_at(&self, chain: ChainId, point: ChainPoint) -> Result<Option<Seq>, StoreError> {
+        self.readers.read(move |connection| chain::reading::seq_at(connection, chain, point)).await
+    }
+
+    async fn chain_values(&self, request: ChainValuesRequest) -> Result<Option<ChainValues>, StoreError> {
+        self.readers.read(move |connection| chain::reading::values(connection, &request)).await
+    }
+
+    async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError> {
+        loop {
+            match self.job(|reply| Job::TrimChain { chain, below, reply }).await? {
+                Some((_, false)) => {}
+                Some((min_seq, true)) => return Ok(Some(min_seq)),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
+        self.job(|reply| Job::RestartChain { chain, reply }).await
     }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use gapless_core::{Append, Appended, History, Interval};
 use gapless_proto::{ConvId, Entry, Epoch, Page, Position, Seq, UserId};
 
-use crate::{AppendError, CreateError, Generation, PageError, StoreError};
+use crate::{AppendError, ChainStore, CreateError, Generation, PageError, StoreError};
 
 /// The most entries a page has.
 pub const PAGE_ENTRIES_MAX: u32 = 200;
@@ -17,7 +17,7 @@ pub const PAGE_ENTRIES_DEFAULT: u32 = 50;
 /// read is one statement: what it returns belongs to one moment. Dropping a future that awaits an append doesn't take the append
 /// back.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: ChainStore + Send + Sync + 'static {
     /// Creates a conversation with its first members: the creator first, then the others in the order given, each with
     /// a join entry. All or nothing.
     async fn create(&self, creation: Creation) -> Result<Position, CreateError>;

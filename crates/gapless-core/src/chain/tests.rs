@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use gapless_proto::{
     AmountError, Block, BlockHash, BlockNumber, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect, Seq,
-    Topic,
+    Topic, ValueKey,
 };
 use proptest::prelude::*;
 
@@ -111,6 +111,10 @@ fn number(number: u64) -> BlockNumber {
     BlockNumber::new(number).unwrap()
 }
 
+fn value_key(name: &str) -> ValueKey {
+    ValueKey::new(name).unwrap()
+}
+
 fn topic(name: &str) -> Topic {
     Topic::new(name).unwrap()
 }
@@ -129,7 +133,7 @@ fn block(name: &str, parent: &str, events: u32) -> Block {
         topic: topic("transfers"),
         payload: Body::from_text(format!("\"{name}-{log}\"")).unwrap(),
         changes: vec![Change {
-            key: format!("holder-{}", log % 2),
+            key: value_key(&format!("holder-{}", log % 2)),
             effect: Effect::Add("1".parse().unwrap()),
         }],
     };
@@ -158,7 +162,7 @@ fn kinds(model: &Model) -> Vec<String> {
 }
 
 fn holder(model: &Model, which: u32) -> String {
-    model.values()[&(topic("transfers"), format!("holder-{which}"))].as_str().to_owned()
+    model.values()[&(topic("transfers"), value_key(&format!("holder-{which}")))].as_str().to_owned()
 }
 
 #[test]
@@ -272,14 +276,14 @@ fn a_revoked_value_is_what_it_was_before() {
 #[test]
 fn a_value_that_an_event_changes_twice_has_one_version() {
     let mut block = block("a1", "a0", 1);
-    let add = |amount: &str| Change { key: "alice".to_owned(), effect: Effect::Add(amount.parse().unwrap()) };
+    let add = |amount: &str| Change { key: value_key("alice"), effect: Effect::Add(amount.parse().unwrap()) };
     block.events[0].changes = vec![add("-5"), add("5")];
     let (_, stretches) = plan(BlockTree::default(), vec![block], None).unwrap();
     let written = stretches[0].write(Seq::ZERO, None, BTreeMap::new()).unwrap();
     let [version] = &written.versions[..] else { panic!("{written:?}") };
     assert_eq!((version.value.as_str(), &version.effect), ("\"0\"", &Effect::Add("0".parse().unwrap())));
     let ChainEntryKind::Event { values, .. } = &written.entries[0].kind else { panic!("{written:?}") };
-    assert_eq!(values["alice"], version.value);
+    assert_eq!(values[&value_key("alice")], version.value);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gapless_proto::{
-    Amount, AmountError, Block, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect, Seq, Topic,
+    Amount, AmountError, Block, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect, Seq, Topic, ValueKey,
 };
 
 use super::Stretch;
 
 /// The name of a value: its topic, and its key in that.
-pub type ValueName = (Topic, String);
+pub type ValueName = (Topic, ValueKey);
 
 /// One entry of a chain's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum ChainEntryKind {
         /// What happened.
         payload: Body,
         /// The values of the topic that it changed, as they are after it.
-        values: BTreeMap<String, Body>,
+        values: BTreeMap<ValueKey, Body>,
     },
     /// Events are void.
     Revoke {
@@ -94,7 +94,7 @@ pub enum EventRefusal {
         log: u32,
     },
     /// An amount is added to what isn't one.
-    #[error("block {block}, log {log}: {topic} {key:?} can't be added to: {error}")]
+    #[error("block {block}, log {log}: {topic} {key} can't be added to: {error}")]
     Amount {
         /// The block.
         block: BlockRef,
@@ -103,7 +103,7 @@ pub enum EventRefusal {
         /// The topic.
         topic: Topic,
         /// The value.
-        key: String,
+        key: ValueKey,
         /// What is wrong.
         error: AmountError,
     },
@@ -154,11 +154,11 @@ impl Writer {
     fn take(&mut self, block: &Block, event: &ChainEvent) -> Result<(), EventRefusal> {
         let ChainEvent { log, topic, payload, changes } = event;
         let seq = self.head.next();
-        let refused = |key: &str, error| EventRefusal::Amount {
+        let refused = |key: &ValueKey, error| EventRefusal::Amount {
             block: block.at(),
             log: *log,
             topic: topic.clone(),
-            key: key.to_owned(),
+            key: key.clone(),
             error,
         };
         let mut values = BTreeMap::new();
@@ -188,7 +188,7 @@ impl Writer {
 }
 
 /// One effect a value, though an event may change one twice, as a transfer to oneself does.
-fn merged(changes: &[Change]) -> Result<BTreeMap<String, Effect>, (String, AmountError)> {
+fn merged(changes: &[Change]) -> Result<BTreeMap<ValueKey, Effect>, (ValueKey, AmountError)> {
     let mut effects = BTreeMap::new();
     for Change { key, effect } in changes {
         let effect = match effects.remove(key) {

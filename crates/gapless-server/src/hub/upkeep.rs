@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gapless_core::FeedNews;
 use gapless_proto::{Position, Seq};
-use gapless_store::{News, NewsReceiver, Store, StoreError};
+use gapless_store::{CommitNews, News, NewsReceiver, Store, StoreError};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
@@ -27,7 +27,8 @@ const ENTRIES_TOLD_AT_ONCE: usize = 64;
 /// Tells the hub what the store commits. Returns when the store is closed.
 pub(crate) async fn follow_news(hub: HubHandle, mut news: NewsReceiver) {
     while let Some(commit) = news.recv().await {
-        for News { conv, feed, entries } in commit {
+        let CommitNews::Conversations(news) = commit else { continue };
+        for News { conv, feed, entries } in news {
             for part in in_parts(feed_news(conv, feed, entries)) {
                 hub.handle_news(part);
             }

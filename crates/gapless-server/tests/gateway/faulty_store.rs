@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use gapless_core::{Append, Appended};
-use gapless_proto::{ConvId, Page, Position, Seq, UserId};
+use gapless_proto::{BlockHash, ChainId, ChainPoint, ConvId, Page, Position, Seq, UserId};
 use gapless_store::{
-    AppendError, CreateError, Creation, FeedHead, FeedInfo, Generation, LogSlice, Membership, PageError,
-    PageRequest, Store, StoreError, TrimmedTo,
+    AppendError, ChainInfo, ChainLogRequest, ChainSlice, ChainStore, ChainValues, ChainValuesRequest,
+    CreateError, Creation, FeedHead, FeedInfo, Generation, IngestError, Ingested, Ingestion, KeptBlock,
+    LogSlice, Membership, PageError, PageRequest, Store, StoreError, TrimmedTo,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -158,5 +159,42 @@ impl Store for FaultyStore {
 
     async fn close(&self) {
         self.inner.close().await;
+    }
+}
+
+#[async_trait]
+impl ChainStore for FaultyStore {
+    async fn ingest(&self, chain: ChainId, ingestion: Ingestion) -> Result<Ingested, IngestError> {
+        self.inner.ingest(chain, ingestion).await
+    }
+
+    async fn chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
+        self.read()?;
+        self.inner.chain(chain).await
+    }
+
+    async fn chain_blocks(&self, chain: ChainId, hashes: &[BlockHash]) -> Result<Vec<KeptBlock>, StoreError> {
+        self.inner.chain_blocks(chain, hashes).await
+    }
+
+    async fn chain_log(&self, request: ChainLogRequest) -> Result<Option<ChainSlice>, StoreError> {
+        self.read()?;
+        self.inner.chain_log(request).await
+    }
+
+    async fn chain_seq_at(&self, chain: ChainId, point: ChainPoint) -> Result<Option<Seq>, StoreError> {
+        self.inner.chain_seq_at(chain, point).await
+    }
+
+    async fn chain_values(&self, request: ChainValuesRequest) -> Result<Option<ChainValues>, StoreError> {
+        self.inner.chain_values(request).await
+    }
+
+    async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError> {
+        self.inner.trim_chain(chain, below).await
+    }
+
+    async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
+        self.inner.restart_chain(chain).await
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gapless_core::{Append, Appended, Authority, History, Operation};
 use gapless_proto::{Body, ConvId, DeviceId, Key, Seq, Timestamp, UserId};
 use gapless_server::{AuthConfig, Authenticator, Config, RunError, Scopes, Secret, TokenRequest};
-use gapless_store::{Creation, News, NewsReceiver, PAGE_ENTRIES_MAX, Store, StoreUrl};
+use gapless_store::{CommitNews, Creation, NewsReceiver, PAGE_ENTRIES_MAX, Store, StoreUrl};
 use gapless_testkit::SharedPostgres;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -27,7 +27,7 @@ pub(crate) struct TestServer {
     url: StoreUrl,
     _folder: TempDir,
     /// Keeps a channel open that nobody sends to.
-    silence: Option<mpsc::Sender<Vec<News>>>,
+    silence: Option<mpsc::Sender<CommitNews>>,
 }
 
 struct Running {

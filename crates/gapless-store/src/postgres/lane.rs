@@ -3,17 +3,19 @@
 //! A feed belongs to one lane of a gateway, so its news leaves in commit order. Another gateway's lane may write to the
 //! same feed at any time; the lock on the feed's row keeps the two apart.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gapless_core::{Append, Appended};
-use gapless_proto::{ConvId, Position, Seq, Timestamp};
+use gapless_proto::{ChainId, ConvId, Position, Seq, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::sleep;
 use tracing::debug;
 
+use super::chain::ingest::{Failed, KnownTree, Taken, ingest};
+use super::chain::maintenance;
 use super::commit::{CommitError, Committed, Keys, commit_appends};
 use super::connection::Connector;
 use super::creation::create;
@@ -22,7 +24,10 @@ use super::link::{LOCKED_PATIENCE, Link};
 use super::upkeep::{TrimStep, raise_epochs, trim_step};
 use crate::commit_queue::{CommitQueue, Committer, Waiting};
 use crate::news::NewsSender;
-use crate::{AppendError, Creation, Generation, StoreError};
+use crate::{
+    AppendError, ChainInfo, Creation, Generation, INGESTION_BLOCKS_MAX, IngestError, Ingested, Ingestion,
+    StoreError,
+};
 
 /// How many jobs may wait for a lane; one more is refused as [`StoreError::Busy`].
 const JOBS_WAITING_MAX: usize = 256;
@@ -48,6 +53,9 @@ enum Job {
     Create { creation: Creation, reply: Reply<Option<Position>> },
     TrimStep { conv: ConvId, below: Seq, reply: Reply<Option<TrimStep>> },
     RaiseEpochs { convs: Vec<ConvId>, reply: Reply<u64> },
+    Ingest { chain: ChainId, ingestion: Ingestion, reply: oneshot::Sender<Result<Ingested, IngestError>> },
+    TrimChain { chain: ChainId, below: Seq, reply: Reply<Option<(Seq, bool)>> },
+    RestartChain { chain: ChainId, reply: Reply<Option<ChainInfo>> },
     Check { reply: Reply<()> },
 }
 
@@ -71,6 +79,7 @@ impl Lane {
             is_closing: false,
             in_doubt: BTreeSet::new(),
             look_ups_left: 0,
+            trees: HashMap::new(),
         };
         (Self { appends, jobs }, tokio::spawn(driver.run()))
     }
@@ -103,18 +112,40 @@ impl Lane {
         self.job(|reply| Job::RaiseEpochs { convs, reply }).await
     }
 
+    /// Takes blocks of a chain that is this lane's.
+    pub(super) async fn ingest(&self, chain: ChainId, ingestion: Ingestion) -> Result<Ingested, IngestError> {
+        self.job(|reply| Job::Ingest { chain, ingestion, reply }).await
+    }
+
+    /// Takes one step of a trim of a chain's feed; answers with the oldest seq kept, and whether that was the last step.
+    pub(super) async fn trim_chain(
+        &self,
+        chain: ChainId,
+        below: Seq,
+    ) -> Result<Option<(Seq, bool)>, StoreError> {
+        self.job(|reply| Job::TrimChain { chain, below, reply }).await
+    }
+
+    /// Begins the feed of a chain anew.
+    pub(super) async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
+        self.job(|reply| Job::RestartChain { chain, reply }).await
+    }
+
     /// Whether the lane could write now.
     pub(super) async fn check(&self) -> Result<(), StoreError> {
         self.job(|reply| Job::Check { reply }).await
     }
 
-    async fn job<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
+    async fn job<T, E: From<StoreError>>(
+        &self,
+        job: impl FnOnce(oneshot::Sender<Result<T, E>>) -> Job,
+    ) -> Result<T, E> {
         let (reply, answer) = oneshot::channel();
         self.jobs.try_send(job(reply)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => StoreError::Busy,
             mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
         })?;
-        answer.await.unwrap_or(Err(StoreError::Closed))
+        answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 }
 
@@ -130,6 +161,8 @@ struct Driver {
     in_doubt: BTreeSet<ConvId>,
     /// For how many further commits keys are looked up before anything speaks for it.
     look_ups_left: u32,
+    /// The blocks that are kept of each chain, as of its last ingestion here.
+    trees: HashMap<ChainId, KnownTree>,
 }
 
 /// What can wake a lane.
@@ -243,6 +276,15 @@ impl Driver {
             Job::RaiseEpochs { convs, reply } => {
                 let _ = reply.send(self.raise_epochs(&convs).await);
             }
+            Job::Ingest { chain, ingestion, reply } => {
+                let _ = reply.send(self.ingest(chain, ingestion).await);
+            }
+            Job::TrimChain { chain, below, reply } => {
+                let _ = reply.send(self.trim_chain(chain, below).await);
+            }
+            Job::RestartChain { chain, reply } => {
+                let _ = reply.send(self.restart_chain(chain).await);
+            }
             Job::Check { reply } => {
                 let _ = reply.send(self.check().await);
             }
@@ -272,6 +314,50 @@ impl Driver {
         let count = news.len() as u64;
         self.news.publish(news);
         Ok(count)
+    }
+
+    async fn ingest(&mut self, chain: ChainId, ingestion: Ingestion) -> Result<Ingested, IngestError> {
+        let blocks = ingestion.blocks.len();
+        if blocks > INGESTION_BLOCKS_MAX {
+            return Err(IngestError::TooMany { blocks });
+        }
+        let known = self.trees.remove(&chain);
+        let session = self.link.session().await.map_err(StoreError::from)?;
+        match ingest(session, chain, ingestion, known, now()).await {
+            Ok(Taken { ingested, news, known }) => {
+                self.trees.insert(chain, known);
+                self.news.publish_chain(news);
+                Ok(ingested)
+            }
+            Err(Failed::Refused(refusal)) => Err(refusal),
+            Err(Failed::Fault(fault)) => {
+                self.link.hang_up();
+                Err(StoreError::from(fault).into())
+            }
+        }
+    }
+
+    async fn trim_chain(&mut self, chain: ChainId, below: Seq) -> Result<Option<(Seq, bool)>, StoreError> {
+        let session = self.link.session().await?;
+        let step = maintenance::trim_step(session, chain, below).await;
+        if step.is_err() {
+            self.link.hang_up();
+        }
+        Ok(step?)
+    }
+
+    async fn restart_chain(&mut self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
+        self.trees.remove(&chain);
+        let session = self.link.session().await?;
+        let restarted = maintenance::restart(session, chain, now()).await;
+        if restarted.is_err() {
+            self.link.hang_up();
+        }
+        Ok(restarted?.map(|news| {
+            let info = news.info;
+            self.news.publish_chain(news);
+            info
+        }))
     }
 
     async fn check(&mut self) -> Result<(), StoreError> {

@@ -44,6 +44,24 @@ impl Session {
         self.client.query(statement, &params).await
     }
 
+    /// Sends a statement that is prepared when it is first needed, for its rows.
+    pub(super) async fn rows<const COLUMNS: usize>(
+        &self,
+        statement: &str,
+        params: Params<'_, COLUMNS>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        self.client.query(&self.client.prepare_cached(statement).await?, &params).await
+    }
+
+    /// The same for its effect.
+    pub(super) async fn run<const COLUMNS: usize>(
+        &self,
+        statement: &str,
+        params: Params<'_, COLUMNS>,
+    ) -> Result<u64, tokio_postgres::Error> {
+        self.client.execute(&self.client.prepare_cached(statement).await?, &params).await
+    }
+
     /// Sends a statement for its effect.
     pub(super) async fn execute<const COLUMNS: usize>(
         &self,

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use gapless_core::{History, Interval, MembershipRow};
-use gapless_proto::{Body, ConvId, Entry, Epoch, Key, Kind, Seq, Timestamp, UserId};
+use gapless_proto::{
+    Amount, BlockHash, BlockNumber, Body, ConvId, Entry, Epoch, Key, Kind, Seq, Timestamp, Topic, UserId,
+    ValueKey,
+};
 use rusqlite::types::{FromSqlError, FromSqlResult, Type, ValueRef};
 use rusqlite::{ErrorCode, Row};
+use serde::de::DeserializeOwned;
 
 use crate::{FeedHead, StoreError};
 
@@ -76,6 +80,44 @@ impl<'row> Columns<'row> {
         self.read(|value| value.as_blob()?.try_into().map_err(invalid))
     }
 
+    pub(super) fn block_number(&mut self) -> rusqlite::Result<BlockNumber> {
+        self.read(|value| number(value, BlockNumber::new))
+    }
+
+    pub(super) fn block_number_or_null(&mut self) -> rusqlite::Result<Option<BlockNumber>> {
+        self.read(|value| unless_null(value, |value| number(value, BlockNumber::new)))
+    }
+
+    pub(super) fn hash(&mut self) -> rusqlite::Result<BlockHash> {
+        self.read(hash)
+    }
+
+    pub(super) fn hash_or_null(&mut self) -> rusqlite::Result<Option<BlockHash>> {
+        self.read(|value| unless_null(value, hash))
+    }
+
+    /// A log's index in its block.
+    pub(super) fn log(&mut self) -> rusqlite::Result<u32> {
+        self.read(|value| value.as_i64()?.try_into().map_err(invalid))
+    }
+
+    pub(super) fn topic(&mut self) -> rusqlite::Result<Topic> {
+        self.read(|value| Topic::new(value.as_str()?).map_err(invalid))
+    }
+
+    pub(super) fn value_key(&mut self) -> rusqlite::Result<ValueKey> {
+        self.read(|value| ValueKey::new(value.as_str()?).map_err(invalid))
+    }
+
+    /// What stands in a column as JSON.
+    pub(super) fn json<T: DeserializeOwned>(&mut self) -> rusqlite::Result<T> {
+        self.read(|value| serde_json::from_str(value.as_str()?).map_err(invalid))
+    }
+
+    pub(super) fn amount_or_null(&mut self) -> rusqlite::Result<Option<Amount>> {
+        self.read(|value| unless_null(value, |value| value.as_str()?.parse().map_err(invalid)))
+    }
+
     /// `epoch, head, members`.
     pub(super) fn feed_head(&mut self) -> rusqlite::Result<FeedHead> {
         Ok(FeedHead { epoch: self.epoch()?, head: self.seq()?, members: self.count()? })
@@ -124,6 +166,10 @@ where
 {
     let number = value.as_i64()?;
     make(number.try_into().map_err(invalid)?).map_err(invalid)
+}
+
+fn hash(value: ValueRef<'_>) -> FromSqlResult<BlockHash> {
+    Ok(BlockHash(value.as_blob()?.try_into().map_err(invalid)?))
 }
 
 fn unless_null<'row, T>(

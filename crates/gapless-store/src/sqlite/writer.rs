@@ -3,17 +3,20 @@
 //! All that changes the file comes through here, one transaction after the other: groups of appends, and jobs. An answer is
 //! given when its transaction is on disk, the news of it after that.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::future::ready;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gapless_core::{Append, AppendBatch, AppendOutcome};
-use gapless_proto::{ConvId, Position, Seq, Timestamp};
+use gapless_core::{Append, AppendBatch, AppendOutcome, BlockTree};
+use gapless_proto::{ChainId, ConvId, Position, Seq, Timestamp};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+use super::chain::ingest::{self, Refused, Taken};
+use super::chain::maintenance;
 use super::checkpoints::Checkpoints;
 use super::columns::for_each;
 use super::epoch::Feeds;
@@ -22,7 +25,10 @@ use super::trim::{Step, Trim};
 use super::{batch, create, epoch};
 use crate::commit_queue::{Committer, Waiting};
 use crate::news::NewsSender;
-use crate::{Creation, News, OpenError, StoreError, TrimmedTo};
+use crate::{
+    ChainInfo, Creation, INGESTION_BLOCKS_MAX, IngestError, Ingested, Ingestion, News, OpenError, StoreError,
+    TrimmedTo,
+};
 
 /// Where an answer goes to.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -36,6 +42,12 @@ pub(super) enum Job {
     Trim { conv: ConvId, below: Seq, reply: Reply<Option<TrimmedTo>> },
     /// Raises the epoch of one conversation or of all.
     RaiseEpoch { conv: Option<ConvId>, reply: Reply<u64> },
+    /// Takes blocks of a chain.
+    Ingest { chain: ChainId, ingestion: Ingestion, reply: oneshot::Sender<Result<Ingested, IngestError>> },
+    /// Takes one step of a trim of a chain's feed; answers with the oldest seq kept, and whether that was the last step.
+    TrimChain { chain: ChainId, below: Seq, reply: Reply<Option<(Seq, bool)>> },
+    /// Begins the feed of a chain anew.
+    RestartChain { chain: ChainId, reply: Reply<Option<ChainInfo>> },
     /// Writes something that changes nothing.
     Check { reply: Reply<()> },
     /// Finishes what waits and ends the thread.
@@ -61,6 +73,8 @@ pub(super) struct Writer {
     /// Trims that are under way; they take turns.
     trims: VecDeque<Trim>,
     news: NewsSender,
+    /// The blocks that are kept of each chain, as they are in the file.
+    trees: HashMap<ChainId, BlockTree>,
     _lock: FileLock,
 }
 
@@ -73,7 +87,16 @@ impl Writer {
         jobs: mpsc::Receiver<Job>,
         news: NewsSender,
     ) -> Self {
-        Self { connection, checkpoints, committer, jobs, trims: VecDeque::new(), news, _lock: lock }
+        Self {
+            connection,
+            checkpoints,
+            committer,
+            jobs,
+            trims: VecDeque::new(),
+            news,
+            trees: HashMap::new(),
+            _lock: lock,
+        }
     }
 
     /// Starts the thread; it ends after [`Job::Close`], or when the store was dropped.
@@ -98,6 +121,18 @@ impl Writer {
                 }
                 Input::Job(Job::RaiseEpoch { conv, reply }) => {
                     let _ = reply.send(self.raise_epoch(conv.as_ref()));
+                }
+                Input::Job(Job::Ingest { chain, ingestion, reply }) => {
+                    let _ = reply.send(self.ingest(chain, ingestion));
+                }
+                Input::Job(Job::TrimChain { chain, below, reply }) => {
+                    let step = in_transaction(&mut self.connection, |transaction| {
+                        maintenance::trim_step(transaction, chain, below)
+                    });
+                    let _ = reply.send(step.map_err(StoreError::from));
+                }
+                Input::Job(Job::RestartChain { chain, reply }) => {
+                    let _ = reply.send(self.restart_chain(chain).map_err(StoreError::from));
                 }
                 Input::Job(Job::Check { reply }) => {
                     let _ = reply.send(self.check().map_err(StoreError::from));
@@ -196,6 +231,39 @@ impl Writer {
         }
     }
 
+    fn ingest(&mut self, chain: ChainId, ingestion: Ingestion) -> Result<Ingested, IngestError> {
+        let blocks = ingestion.blocks.len();
+        if blocks > INGESTION_BLOCKS_MAX {
+            return Err(IngestError::TooMany { blocks });
+        }
+        let (now, tree) = (now(), self.trees.remove(&chain));
+        let taken = wholly_or_not(&mut self.connection, |transaction| {
+            ingest::ingest(transaction, chain, ingestion, tree, now)
+        });
+        match taken.map_err(StoreError::from)? {
+            Ok(Taken { ingested, news, tree }) => {
+                self.trees.insert(chain, tree);
+                self.news.publish_chain(news);
+                Ok(ingested)
+            }
+            Err(Refused::Block(refusal)) => Err(refusal.into()),
+            Err(Refused::Event(refusal)) => Err(refusal.into()),
+        }
+    }
+
+    fn restart_chain(&mut self, chain: ChainId) -> rusqlite::Result<Option<ChainInfo>> {
+        let now = now();
+        self.trees.remove(&chain);
+        let news = in_transaction(&mut self.connection, |transaction| {
+            maintenance::restart(transaction, chain, now)
+        })?;
+        Ok(news.map(|news| {
+            let info = news.info;
+            self.news.publish_chain(news);
+            info
+        }))
+    }
+
     /// Writes the file's header anew, as it is.
     fn check(&mut self) -> rusqlite::Result<()> {
         in_transaction(&mut self.connection, |transaction| {
@@ -224,13 +292,25 @@ fn in_transaction<T>(
     connection: &mut Connection,
     work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
+    let done = wholly_or_not(connection, |transaction| Ok(Ok::<_, Infallible>(work(transaction)?)))?;
+    Ok(done.unwrap_or_else(|never| match never {}))
+}
+
+/// The same for something that may be refused when it is half done.
+fn wholly_or_not<T, E>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, E>>,
+) -> rusqlite::Result<Result<T, E>> {
     if !connection.is_autocommit() {
         // A rollback failed, as when the machine had no memory left; without this, nothing would ever be written again.
         connection.execute_batch("ROLLBACK")?;
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let done = work(&transaction)?;
-    transaction.commit()?;
+    match done {
+        Ok(_) => transaction.commit()?,
+        Err(_) => transaction.rollback()?,
+    }
     Ok(done)
 }
 

@@ -5,7 +5,7 @@ use gapless_core::Authority;
 use gapless_store::{AppendError, Generation, PageError, StoreError};
 
 use crate::checks::each_once_in_order;
-use crate::world::{Conversation, World, body, message, seq_of, seqs};
+use crate::world::{Conversation, World, body, message, of_conversations, seq_of, seqs};
 
 contract![
     what_waits_is_committed_before_a_store_closes,
@@ -87,7 +87,7 @@ async fn a_failed_commit_stores_nothing_and_the_store_heals(mut world: World) {
     assert_eq!(seq_of(chat.send("alice", "k2", "hi").await), 3);
     assert_eq!(chat.info().await.feed.members, 1);
     for expected in [1, 2, 3] {
-        let news = world.news.recv().await.unwrap();
+        let news = of_conversations(world.news.recv().await.unwrap());
         assert_eq!(seqs(&news[0].entries), [expected], "a failed commit is no news");
     }
 }

@@ -28,6 +28,7 @@ macro_rules! on_store {
 }
 
 mod append;
+mod chains;
 mod checks;
 mod controls;
 mod lifecycle;

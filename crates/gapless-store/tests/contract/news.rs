@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gapless_store::News;
 use tokio::task::JoinSet;
 
-use crate::world::{World, seqs};
+use crate::world::{World, of_conversations, seqs};
 
 contract![
     news_of_a_feed_comes_in_order_and_is_complete,
@@ -30,7 +30,7 @@ async fn news_of_a_feed_comes_in_order_and_is_complete(mut world: World) {
 
     let mut told: BTreeMap<_, Vec<_>> = BTreeMap::new();
     while let Some(commit) = world.news.recv().await {
-        for news in commit {
+        for news in of_conversations(commit) {
             assert_eq!(news.entries.last().map(|entry| entry.seq), Some(news.feed.head));
             told.entry(news.conv).or_default().extend(news.entries);
         }
@@ -93,7 +93,7 @@ async fn what_is_told_can_be_read(mut world: World) {
 
 /// The next commit's news of one feed.
 async fn next(world: &mut World) -> News {
-    let commit = world.news.recv().await.expect("the store is open");
+    let commit = of_conversations(world.news.recv().await.expect("the store is open"));
     let [news] = <[News; 1]>::try_from(commit).expect("the commit is about one feed");
     news
 }

@@ -11,7 +11,7 @@ use gapless_testkit::FaultyProxy;
 use tokio::time::{interval, timeout};
 
 use crate::postgres_database::PostgresDatabase;
-use crate::world::{Conversation, Database as _, World, conv, creation, seqs};
+use crate::world::{Conversation, Database as _, World, conv, creation, of_conversations, seqs};
 
 /// The longest that anybody waits for an answer from a server that is silent.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
@@ -171,7 +171,7 @@ impl Proxied {
 }
 
 async fn next(news: &mut NewsReceiver) -> Vec<News> {
-    timeout(ANSWER_MAX, news.recv()).await.expect("there is news").unwrap()
+    of_conversations(timeout(ANSWER_MAX, news.recv()).await.expect("there is news").unwrap())
 }
 
 /// Ends all connections to a database but the one that does it, and waits until they are gone.

@@ -7,7 +7,8 @@ use futures_util::FutureExt as _;
 use gapless_core::{Append, Appended, Authority, History, Operation};
 use gapless_proto::{Body, ConvId, Entry, Key, Page, Position, Seq, UserId};
 use gapless_store::{
-    AppendError, Creation, FeedInfo, NewsReceiver, PAGE_ENTRIES_MAX, PageError, PageRequest, Reader, Store,
+    AppendError, CommitNews, Creation, FeedInfo, News, NewsReceiver, PAGE_ENTRIES_MAX, PageError,
+    PageRequest, Reader, Store,
 };
 
 /// A database that one test has for itself. It outlives the stores that are opened on it.
@@ -176,6 +177,14 @@ impl Conversation {
 
     pub(crate) async fn head(&self) -> u64 {
         self.info().await.feed.head.get()
+    }
+}
+
+/// What a commit did, that was about conversations.
+pub(crate) fn of_conversations(commit: CommitNews) -> Vec<News> {
+    match commit {
+        CommitNews::Conversations(news) => news,
+        CommitNews::Chain(news) => panic!("{news:?}"),
     }
 }
 

@@ -1,0 +1,90 @@
+//! Deletes what isn't kept any longer, one transaction a step.
+
+use gapless_proto::{ChainId, Seq, Timestamp};
+
+use super::super::commit::{BEGIN, COMMIT, roll_back};
+use super::super::fault::{Fault, within};
+use super::super::link::{LOCKED_PATIENCE, Session, WRITTEN_PATIENCE};
+use super::super::rows::bigint;
+use super::info;
+use super::statements::{
+    BEGIN_ANEW, DELETE_ALL_BLOCKS, DELETE_ALL_ENTRIES, DELETE_ALL_VALUES, INFO, LOCK, RAISE_MIN_SEQ,
+    TRIM_ENTRIES, TRIM_VALUES,
+};
+use crate::{ChainInfo, ChainNews};
+
+/// How many entries a step of a trim deletes at most.
+const STEP_ENTRIES_MAX: u64 = 1_000;
+
+/// Takes one step of a trim. Returns the oldest seq kept, and whether that was the last step; `None` when there is no such feed.
+pub(in crate::postgres) async fn trim_step(
+    session: &Session,
+    chain: ChainId,
+    below: Seq,
+) -> Result<Option<(Seq, bool)>, Fault> {
+    let chain = chain.to_string();
+    let Some(info) = lock(session, &chain).await? else {
+        return Ok(None);
+    };
+    let goal = below.min(info.head.next());
+    if goal <= info.min_seq {
+        roll_back(session).await?;
+        return Ok(Some((info.min_seq, true)));
+    }
+    let step = Seq::new(info.min_seq.get() + STEP_ENTRIES_MAX).unwrap_or(goal).min(goal);
+    let (first, end) = (bigint(info.min_seq.get()), bigint(step.get()));
+    within(WRITTEN_PATIENCE, async {
+        session.run(TRIM_VALUES, [&chain, &first, &end]).await?;
+        session.run(TRIM_ENTRIES, [&chain, &first, &end]).await?;
+        session.run(RAISE_MIN_SEQ, [&chain, &end]).await?;
+        session.command(COMMIT).await
+    })
+    .await?;
+    Ok(Some((step, step == goal)))
+}
+
+/// Begins a feed anew. `None` when there is none.
+pub(in crate::postgres) async fn restart(
+    session: &Session,
+    chain: ChainId,
+    now: Timestamp,
+) -> Result<Option<ChainNews>, Fault> {
+    let name = chain.to_string();
+    let Some(before) = lock(session, &name).await? else {
+        return Ok(None);
+    };
+    let info = ChainInfo {
+        epoch: before.epoch.raised(now),
+        min_seq: before.head.next(),
+        block: None,
+        finalized: None,
+        ..before
+    };
+    let (epoch, min_seq) = (bigint(info.epoch.get()), bigint(info.min_seq.get()));
+    for statement in [DELETE_ALL_BLOCKS, DELETE_ALL_ENTRIES, DELETE_ALL_VALUES] {
+        within(WRITTEN_PATIENCE, session.run(statement, [&name])).await?;
+    }
+    within(WRITTEN_PATIENCE, async {
+        session.run(BEGIN_ANEW, [&name, &epoch, &min_seq]).await?;
+        session.command(COMMIT).await
+    })
+    .await?;
+    Ok(Some(ChainNews { chain, info, entries: Vec::new() }))
+}
+
+/// Opens a transaction and locks the row of a chain; without one, there is no transaction either.
+async fn lock(session: &Session, chain: &str) -> Result<Option<ChainInfo>, Fault> {
+    let rows = within(LOCKED_PATIENCE, async {
+        session.command(BEGIN).await?;
+        session.rows(LOCK, [&chain]).await?;
+        session.rows(INFO, [&chain]).await
+    })
+    .await?;
+    match rows.first() {
+        Some(row) => info(row, 0).map(Some),
+        None => {
+            roll_back(session).await?;
+            Ok(None)
+        }
+    }
+}

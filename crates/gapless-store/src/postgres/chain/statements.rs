@@ -1,0 +1,218 @@
+//! What is said to the database of chains. Each names its chain.
+
+/// The columns that [`super::info`] reads.
+macro_rules! info_columns {
+    () => {
+        "c.epoch, c.head, c.min_seq, c.finalized, b.number, b.hash"
+    };
+}
+
+/// The newest canonical block of the chain in `$1`.
+macro_rules! newest_block {
+    () => {
+        "LEFT JOIN LATERAL ( \
+             SELECT number, hash FROM chain_block \
+             WHERE chain = $1 AND canonical ORDER BY number DESC LIMIT 1 \
+         ) b ON true"
+    };
+}
+
+pub(super) const INFO: &str =
+    concat!("SELECT ", info_columns!(), " FROM chain c ", newest_block!(), " WHERE c.chain = $1");
+
+pub(super) const CREATE: &str = "\
+    INSERT INTO chain (chain, epoch, head, min_seq, version, created_at) VALUES ($1, $2, 0, 1, 0, $3) \
+    ON CONFLICT DO NOTHING";
+
+pub(super) const LOCK: &str = "SELECT version FROM chain WHERE chain = $1 FOR UPDATE";
+
+pub(super) const TREE: &str = "\
+    SELECT number, hash, parent, canonical FROM chain_block WHERE chain = $1 ORDER BY number";
+
+pub(super) const ORPHANS: &str = "\
+    SELECT b.number, b.hash, b.parent, b.time, b.orphan \
+    FROM unnest($2::bytea[]) AS w (hash) CROSS JOIN LATERAL ( \
+        SELECT * FROM chain_block b WHERE b.chain = $1 AND b.hash = w.hash LIMIT 1 \
+    ) b";
+
+pub(super) const FIRST_VOID: &str = "\
+    SELECT seq FROM chain_entry \
+    WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND block > $2 ORDER BY block, log, seq LIMIT 1";
+
+pub(super) const LAST_LOG: &str = "\
+    SELECT log FROM chain_entry \
+    WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND block = $2 ORDER BY block DESC, log DESC, seq DESC LIMIT 1";
+
+pub(super) const CHANGES: &str = "\
+    SELECT seq, key, added, value FROM chain_value WHERE chain = $1 AND seq >= $2 ORDER BY seq";
+
+/// Takes events back, and returns them.
+pub(super) const VOID: &str = "\
+    UPDATE chain_entry SET void_at = $3 WHERE chain = $1 AND seq >= $2 AND kind = 'event' AND void_at IS NULL \
+    RETURNING seq, hash, log, topic, payload";
+
+pub(super) const DELETE_VALUES: &str = "DELETE FROM chain_value WHERE chain = $1 AND seq >= $2";
+
+pub(super) const REVOKE_BLOCKS: &str = "\
+    UPDATE chain_block SET canonical = false, orphan = '[]' \
+    WHERE chain = $1 AND number > $2 AND canonical RETURNING hash";
+
+pub(super) const KEEP_ORPHAN: &str = "UPDATE chain_block SET orphan = $3 WHERE chain = $1 AND hash = $2";
+
+pub(super) const LATEST_VALUES: &str = "\
+    SELECT v.topic, v.key, v.value \
+    FROM unnest($2::text[], $3::text[]) AS w (topic, key) CROSS JOIN LATERAL ( \
+        SELECT * FROM chain_value v WHERE v.chain = $1 AND v.topic = w.topic AND v.key = w.key \
+        ORDER BY v.seq DESC LIMIT 1 \
+    ) v";
+
+pub(super) const INSERT_BLOCKS: &str = "\
+    INSERT INTO chain_block (chain, hash, number, parent, time, canonical) \
+    SELECT $1, n.hash, n.number, n.parent, n.time, true \
+    FROM unnest($2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[]) AS n (hash, number, parent, time) \
+    ON CONFLICT (chain, hash) DO UPDATE SET canonical = true, orphan = NULL";
+
+pub(super) const INSERT_ENTRIES: &str = "\
+    INSERT INTO chain_entry (chain, seq, kind, block, log, hash, time, topic, payload, state, first) \
+    SELECT $1, n.* FROM unnest( \
+        $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bigint[], $8::text[], $9::text[], \
+        $10::text[], $11::bigint[] \
+    ) AS n (seq, kind, block, log, hash, time, topic, payload, state, first)";
+
+pub(super) const INSERT_VALUES: &str = "\
+    INSERT INTO chain_value (chain, topic, key, seq, block, value, added) \
+    SELECT $1, n.* FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[]) \
+    AS n (topic, key, seq, block, value, added)";
+
+pub(super) const FORGET_BLOCKS: &str = "DELETE FROM chain_block WHERE chain = $1 AND number < $2";
+
+pub(super) const MOVE_HEAD: &str = "\
+    UPDATE chain SET head = $2, finalized = $3, version = version + 1 WHERE chain = $1";
+
+pub(super) const BLOCKS: &str = "\
+    SELECT b.number, b.hash, b.parent, b.canonical \
+    FROM unnest($2::bytea[]) AS w (hash) CROSS JOIN LATERAL ( \
+        SELECT * FROM chain_block b WHERE b.chain = $1 AND b.hash = w.hash LIMIT 1 \
+    ) b";
+
+/// Of each topic the events after a seq, and the revokes that take back something of them that the reader may hold; at most so many of
+/// each. There is one row at least when the feed exists.
+pub(super) const LOG: &str = concat!(
+    "SELECT ",
+    info_columns!(),
+    ", e.seq, e.kind, e.block, e.log, e.hash, e.time, e.topic, e.payload, e.state, e.first FROM chain c ",
+    newest_block!(),
+    " LEFT JOIN LATERAL ( \
+          SELECT x.* FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
+              SELECT * FROM chain_entry e \
+              WHERE e.chain = $1 AND e.topic = t.topic AND e.seq > $3 AND e.void_at IS NULL AND e.block <= $4 \
+              ORDER BY e.seq LIMIT $5 \
+          ) x \
+          UNION ALL \
+          SELECT x.* FROM ( \
+              SELECT * FROM chain_entry r \
+              WHERE r.chain = $1 AND r.kind = 'revoke' AND r.seq > $3 AND r.first <= $3 AND EXISTS ( \
+                  SELECT 1 FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
+                      SELECT 1 FROM chain_entry v \
+                      WHERE v.chain = $1 AND v.topic = t.topic AND v.seq >= r.first AND v.seq <= $3 \
+                          AND v.void_at = r.seq LIMIT 1 \
+                  ) v \
+              ) ORDER BY r.seq LIMIT $5 \
+          ) x \
+      ) e ON true WHERE c.chain = $1"
+);
+
+/// The last event that holds and is at or before a place.
+macro_rules! last_event {
+    () => {
+        "LEFT JOIN LATERAL ( \
+             SELECT seq, block, log FROM chain_entry \
+             WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND (block, log) <= ($2::bigint, $3::bigint) \
+             ORDER BY block DESC, log DESC, seq DESC LIMIT 1 \
+         ) l ON true"
+    };
+}
+
+pub(super) const SEQ_AT: &str =
+    concat!("SELECT c.min_seq, l.seq FROM chain c ", last_event!(), " WHERE c.chain = $1");
+
+/// The values of topics ($4) after a block ($2; the place's log, $3, is beyond all), behind a topic and key ($5, $6), at most so many
+/// ($7). Steps from key to key, however often a value has changed. There is one row at least when the feed exists.
+pub(super) const VALUES: &str = concat!(
+    "SELECT ",
+    info_columns!(),
+    ", l.seq, l.block, l.log, v.topic, v.key, v.value FROM chain c ",
+    newest_block!(),
+    " ",
+    last_event!(),
+    " LEFT JOIN LATERAL ( \
+          SELECT x.* FROM unnest($4::text[]) AS t (topic) CROSS JOIN LATERAL ( \
+              WITH RECURSIVE named (key) AS ( \
+                  SELECT (SELECT min(k.key) FROM chain_value k WHERE k.chain = $1 AND k.topic = t.topic \
+                      AND k.key > CASE WHEN t.topic = $5 COLLATE \"C\" THEN $6 ELSE '' END) \
+                  UNION ALL \
+                  SELECT (SELECT min(k.key) FROM chain_value k WHERE k.chain = $1 AND k.topic = t.topic \
+                      AND k.key > named.key) \
+                  FROM named WHERE named.key IS NOT NULL \
+              ) \
+              SELECT t.topic, named.key, x.value FROM named CROSS JOIN LATERAL ( \
+                  SELECT value FROM chain_value w \
+                  WHERE w.chain = $1 AND w.topic = t.topic AND w.key = named.key AND w.block <= $2 \
+                  ORDER BY w.seq DESC LIMIT 1 \
+              ) x WHERE named.key IS NOT NULL LIMIT $7 \
+          ) x WHERE t.topic >= $5 COLLATE \"C\" \
+      ) v ON true WHERE c.chain = $1"
+);
+
+pub(super) const TRIM_VALUES: &str = "\
+    DELETE FROM chain_value d USING ( \
+        SELECT o.topic, o.key, o.seq FROM chain_value n CROSS JOIN LATERAL ( \
+            SELECT topic, key, seq FROM chain_value o \
+            WHERE o.chain = $1 AND o.topic = n.topic AND o.key = n.key AND o.seq < n.seq \
+        ) o WHERE n.chain = $1 AND n.seq >= $2 AND n.seq < $3 \
+    ) o WHERE d.chain = $1 AND d.topic = o.topic AND d.key = o.key AND d.seq = o.seq";
+
+pub(super) const TRIM_ENTRIES: &str = "DELETE FROM chain_entry WHERE chain = $1 AND seq >= $2 AND seq < $3";
+
+pub(super) const RAISE_MIN_SEQ: &str = "UPDATE chain SET min_seq = $2 WHERE chain = $1";
+
+pub(super) const DELETE_ALL_BLOCKS: &str = "DELETE FROM chain_block WHERE chain = $1";
+pub(super) const DELETE_ALL_ENTRIES: &str = "DELETE FROM chain_entry WHERE chain = $1";
+pub(super) const DELETE_ALL_VALUES: &str = "DELETE FROM chain_value WHERE chain = $1";
+
+pub(super) const BEGIN_ANEW: &str = "\
+    UPDATE chain SET epoch = $2, min_seq = $3, finalized = NULL, version = version + 1 WHERE chain = $1";
+
+/// All of them.
+#[cfg(test)]
+pub(in crate::postgres) const ALL: &[&str] = &[
+    INFO,
+    CREATE,
+    LOCK,
+    TREE,
+    ORPHANS,
+    FIRST_VOID,
+    LAST_LOG,
+    CHANGES,
+    VOID,
+    DELETE_VALUES,
+    REVOKE_BLOCKS,
+    KEEP_ORPHAN,
+    LATEST_VALUES,
+    INSERT_BLOCKS,
+    INSERT_ENTRIES,
+    INSERT_VALUES,
+    FORGET_BLOCKS,
+    MOVE_HEAD,
+    BLOCKS,
+    LOG,
+    SEQ_AT,
+    VALUES,
+    TRIM_VALUES,
+    TRIM_ENTRIES,
+    RAISE_MIN_SEQ,
+    DELETE_ALL_BLOCKS,
+    DELETE_ALL_ENTRIES,
+    DELETE_ALL_VALUES,
+    BEGIN_ANEW,
+];

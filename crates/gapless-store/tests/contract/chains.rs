@@ -1,0 +1,430 @@
+//! The feeds of chains: blocks come in, are taken back, and are read.
+
+use gapless_core::{BlockRefusal, ChainEntry, ChainEntryKind};
+use gapless_proto::{
+    Block, BlockHash, BlockNumber, BlockRef, Body, ChainEvent, ChainId, ChainPoint, Change, Effect, Seq,
+    Topic, ValueKey,
+};
+use gapless_store::{
+    ChainInfo, ChainLogRequest, ChainNews, ChainSlice, ChainValues, ChainValuesRequest, CommitNews,
+    IngestError, Ingested, Ingestion,
+};
+
+use crate::world::{World, seq};
+
+contract!(
+    blocks_come_in_order_and_their_events_are_numbered_from_1,
+    an_ingestion_may_be_repeated,
+    a_reorg_is_one_revoke_and_then_the_new_branch,
+    who_never_saw_what_was_revoked_sees_neither_it_nor_the_revoke,
+    a_revoke_concerns_only_topics_that_lose_something,
+    a_branch_that_comes_back_brings_its_events_and_values,
+    a_block_without_parent_is_refused_and_nothing_of_its_batch_is_stored,
+    an_event_that_is_refused_leaves_nothing_of_its_batch,
+    a_reorg_across_what_is_finalized_is_refused,
+    blocks_older_than_the_window_are_forgotten,
+    a_feed_goes_on_after_a_restart,
+    a_log_is_read_in_pages,
+    what_is_not_confirmed_is_not_read,
+    values_are_those_after_a_block,
+    values_are_read_in_pages,
+    a_cursor_without_seq_finds_its_place,
+    a_trim_keeps_the_newest_of_each_value,
+    a_feed_that_begins_anew_has_no_place_for_old_cursors,
+    chains_do_not_touch_each_other,
+    a_commit_is_told_with_all_that_it_appended,
+);
+
+const CHAIN: ChainId = ChainId::new(u64::MAX);
+
+// Behaviour 14
+async fn blocks_come_in_order_and_their_events_are_numbered_from_1(world: World) {
+    let feed = Feed::of(&world);
+    assert_eq!(feed.store.chain(CHAIN).await.unwrap(), None);
+    let ingested = feed.take(&[block("a0", "x", 2), block("a1", "a0", 0), block("a7", "a1", 1)]).await;
+    assert_eq!((ingested.taken, ingested.revoked), (3, 0));
+    assert_eq!(ingested.chain.block, Some(at("a7")));
+    assert_eq!((ingested.chain.head, ingested.chain.min_seq), (seq(3), Seq::FIRST));
+    assert_eq!(feed.said(0).await, ["1 a0-0", "2 a0-1", "3 a7-0"]);
+    assert_eq!(feed.info().await, ingested.chain);
+}
+
+async fn an_ingestion_may_be_repeated(world: World) {
+    let feed = Feed::of(&world);
+    let blocks = [block("a1", "a0", 1), block("a2", "a1", 1)];
+    let first = feed.take(&blocks).await;
+    let again = feed.take(&blocks).await;
+    assert_eq!((again.taken, again.revoked, again.chain), (0, 0, first.chain));
+    assert_eq!(feed.said(0).await, ["1 a1-0", "2 a2-0"]);
+}
+
+// Behaviour 7
+async fn a_reorg_is_one_revoke_and_then_the_new_branch(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 2)]).await;
+    let ingested = feed.take(&[block("b2", "a1", 1)]).await;
+    assert_eq!((ingested.taken, ingested.revoked, ingested.chain.block), (1, 2, Some(at("b2"))));
+    assert_eq!(feed.said(5).await, ["6 revoke to 1:1 from 3", "7 b2-0"]);
+    assert_eq!(feed.said(3).await, ["6 revoke to 1:1 from 3", "7 b2-0"]);
+}
+
+// Behaviour 7
+async fn who_never_saw_what_was_revoked_sees_neither_it_nor_the_revoke(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1), block("b2", "a1", 1)]).await;
+    assert_eq!(feed.said(0).await, ["1 a1-0", "4 b2-0"]);
+    assert_eq!(feed.said(1).await, ["4 b2-0"]);
+    assert_eq!(feed.said(2).await, ["3 revoke to 1:0 from 2", "4 b2-0"]);
+}
+
+async fn a_revoke_concerns_only_topics_that_lose_something(world: World) {
+    let feed = Feed::of(&world);
+    let mut other = block("a2", "a1", 1);
+    other.events[0].topic = topic("approvals");
+    feed.take(&[block("a1", "a0", 1), other, block("b2", "a1", 0)]).await;
+    assert_eq!(feed.said_of(&["transfers"], 2).await, Vec::<String>::new());
+    assert_eq!(feed.said_of(&["approvals"], 2).await, ["3 revoke to 1:0 from 2"]);
+    assert_eq!(feed.said_of(&["transfers", "approvals"], 2).await, ["3 revoke to 1:0 from 2"]);
+}
+
+// Behaviours 9, 15
+async fn a_branch_that_comes_back_brings_its_events_and_values(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 2), block("a2", "a1", 2), block("b2", "a1", 1)]).await;
+    assert_eq!(feed.values(None).await, ["holder-0 \"2\"", "holder-1 \"1\""]);
+    let ingestion = Ingestion { head: Some(hash("a2")), ..Ingestion::default() };
+    let back = feed.store.ingest(CHAIN, ingestion).await.unwrap();
+    assert_eq!((back.taken, back.revoked, back.chain.block), (0, 1, Some(at("a2"))));
+    assert_eq!(feed.said(6).await, ["7 revoke to 1:1 from 6", "8 a2-0", "9 a2-1"]);
+    assert_eq!(feed.values(None).await, ["holder-0 \"2\"", "holder-1 \"2\""]);
+
+    feed.take(&[block("b3", "b2", 1)]).await;
+    feed.take(&[block("a3", "a2", 1)]).await;
+    assert_eq!(feed.said(0).await, ["1 a1-0", "2 a1-1", "14 a2-0", "15 a2-1", "16 a3-0"]);
+    assert_eq!(feed.values(None).await, ["holder-0 \"3\"", "holder-1 \"2\""]);
+}
+
+async fn a_block_without_parent_is_refused_and_nothing_of_its_batch_is_stored(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 1)]).await;
+    let refused = feed.try_take(&[block("a2", "a1", 1), block("a4", "a3", 1)]).await;
+    let Err(IngestError::Block(BlockRefusal::MissingParent { have })) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(have, at("a2"));
+    assert_eq!(feed.info().await.block, Some(at("a1")));
+    assert_eq!(feed.said(0).await, ["1 a1-0"]);
+    feed.take(&[block("a2", "a1", 1)]).await;
+    assert_eq!(feed.said(0).await, ["1 a1-0", "2 a2-0"]);
+}
+
+async fn an_event_that_is_refused_leaves_nothing_of_its_batch(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1)]).await;
+    let mut wrong = block("b3", "b2", 2);
+    wrong.events[1].log = 0;
+    let refused = feed.try_take(&[block("b2", "a1", 1), wrong]).await;
+    assert!(matches!(refused, Err(IngestError::Event(_))), "{refused:?}");
+    assert_eq!(feed.said(0).await, ["1 a1-0", "2 a2-0"]);
+    assert_eq!(feed.info().await.block, Some(at("a2")));
+    feed.take(&[block("a3", "a2", 1)]).await;
+    assert_eq!(feed.values(None).await, ["holder-0 \"3\""]);
+}
+
+// Behaviour 12
+async fn a_reorg_across_what_is_finalized_is_refused(mut world: World) {
+    let feed = Feed::of(&world);
+    let blocks = vec![block("a1", "a0", 1), block("a2", "a1", 1), block("a3", "a2", 1)];
+    let ingestion = Ingestion { blocks, finalized: Some(number(2)), ..Ingestion::default() };
+    feed.store.ingest(CHAIN, ingestion).await.unwrap();
+    world.reopen().await;
+    let feed = Feed::of(&world);
+    assert_eq!(feed.info().await.finalized, Some(number(2)));
+    let refused = feed.try_take(&[block("b2", "a1", 1)]).await;
+    let Err(IngestError::Block(BlockRefusal::DeepReorg { floor })) = refused else { panic!("{refused:?}") };
+    assert_eq!(floor, number(2));
+    feed.take(&[block("b3", "a2", 1)]).await;
+    let lower = Ingestion { finalized: Some(number(1)), ..Ingestion::default() };
+    assert_eq!(feed.store.ingest(CHAIN, lower).await.unwrap().chain.finalized, Some(number(2)));
+}
+
+async fn blocks_older_than_the_window_are_forgotten(world: World) {
+    let feed = Feed::of(&world);
+    let blocks = (1..=9).map(|n| block(&format!("a{n}"), &format!("a{}", n - 1), 1)).collect();
+    feed.store.ingest(CHAIN, Ingestion { blocks, window: 3, ..Ingestion::default() }).await.unwrap();
+    let kept = feed.store.chain_blocks(CHAIN, &[hash("a5"), hash("a6"), hash("a9")]).await.unwrap();
+    assert_eq!(
+        kept.iter().map(|block| (block.at, block.parent, block.is_canonical)).collect::<Vec<_>>(),
+        [(at("a6"), hash("a5"), true), (at("a9"), hash("a8"), true)]
+    );
+    assert_eq!(feed.said(0).await.len(), 9, "what happened in them is still there");
+    let refused = feed.try_take(&[block("b5", "a4", 1)]).await;
+    assert!(matches!(refused, Err(IngestError::Block(BlockRefusal::TooOld { .. }))), "{refused:?}");
+}
+
+async fn a_feed_goes_on_after_a_restart(mut world: World) {
+    Feed::of(&world).take(&[block("a1", "a0", 1), block("a2", "a1", 1), block("b2", "a1", 1)]).await;
+    let before = Feed::of(&world).info().await;
+    world.reopen().await;
+    let feed = Feed::of(&world);
+    assert_eq!(feed.info().await, before);
+    feed.take(&[block("a3", "a2", 1)]).await;
+    assert_eq!(feed.said(0).await, ["1 a1-0", "6 a2-0", "7 a3-0"]);
+}
+
+async fn a_log_is_read_in_pages(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 3), block("a2", "a1", 3)]).await;
+    let mut said = Vec::new();
+    let mut after = 0;
+    loop {
+        let slice = feed.slice(&["transfers"], after, None, 4).await;
+        assert!(slice.entries.len() <= 4);
+        said.extend(words(&slice.entries));
+        after = slice.entries.last().unwrap().seq.get();
+        if !slice.has_more {
+            break;
+        }
+    }
+    assert_eq!(said, ["1 a1-0", "2 a1-1", "3 a1-2", "4 a2-0", "5 a2-1", "6 a2-2"]);
+}
+
+// Behaviour 13
+async fn what_is_not_confirmed_is_not_read(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1), block("a3", "a2", 1)]).await;
+    let confirmed = feed.slice(&["transfers"], 0, Some(number(2)), 10).await;
+    assert_eq!(words(&confirmed.entries), ["1 a1-0", "2 a2-0"]);
+    assert!(!confirmed.has_more);
+}
+
+// Behaviour 15
+async fn values_are_those_after_a_block(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 2)]).await;
+    assert_eq!(feed.values(None).await, ["holder-0 \"3\"", "holder-1 \"2\""]);
+    assert_eq!(feed.values(Some(2)).await, ["holder-0 \"2\"", "holder-1 \"1\""]);
+    assert_eq!(feed.values(Some(0)).await, Vec::<String>::new());
+    let values = feed.values_page(Some(2), None, 100).await;
+    assert_eq!((values.seq, values.point), (seq(3), ChainPoint { block: number(2), log: 0 }));
+    let newest = feed.values_page(None, None, 100).await;
+    assert_eq!((newest.seq, newest.point), (seq(5), ChainPoint { block: number(3), log: 1 }));
+}
+
+async fn values_are_read_in_pages(world: World) {
+    let feed = Feed::of(&world);
+    let mut first = block("a1", "a0", 1);
+    first.events[0].changes = (0..7)
+        .map(|n| Change {
+            key: value_key(&format!("k{n}")),
+            effect: Effect::Set(Body::from_text(n.to_string()).unwrap()),
+        })
+        .collect();
+    let mut other = block("a2", "a1", 1);
+    other.events[0].topic = topic("zz");
+    feed.take(&[first, other]).await;
+    let mut held = Vec::new();
+    let mut after = None;
+    loop {
+        let page = feed.values_page(Some(2), after, 3).await;
+        assert!(page.values.len() <= 3);
+        held.extend(page.values.iter().map(|(topic, key, _)| format!("{topic} {key}")));
+        after = page.values.last().map(|(topic, key, _)| (topic.clone(), key.clone()));
+        if !page.has_more {
+            break;
+        }
+    }
+    let expected = [
+        "transfers k0",
+        "transfers k1",
+        "transfers k2",
+        "transfers k3",
+        "transfers k4",
+        "transfers k5",
+        "transfers k6",
+        "zz holder-0",
+    ];
+    assert_eq!(held, expected);
+}
+
+async fn a_cursor_without_seq_finds_its_place(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1), block("b2", "a1", 2)]).await;
+    let seq_at = async |block, log| {
+        let point = ChainPoint { block: number(block), log };
+        feed.store.chain_seq_at(CHAIN, point).await.unwrap().map(Seq::get)
+    };
+    assert_eq!(seq_at(0, 9).await, Some(0));
+    assert_eq!(seq_at(1, 0).await, Some(1));
+    assert_eq!(seq_at(1, 9).await, Some(2));
+    assert_eq!(seq_at(2, 0).await, Some(5));
+    feed.store.trim_chain(CHAIN, seq(3)).await.unwrap();
+    assert_eq!(seq_at(1, 9).await, None, "what is before it is trimmed");
+}
+
+async fn a_trim_keeps_the_newest_of_each_value(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 1)]).await;
+    assert_eq!(feed.store.trim_chain(CHAIN, seq(4)).await.unwrap(), Some(seq(4)));
+    assert_eq!(feed.info().await.min_seq, seq(4));
+    assert_eq!(feed.said(3).await, ["4 a3-0"]);
+    assert_eq!(feed.values(None).await, ["holder-0 \"3\"", "holder-1 \"1\""]);
+    assert_eq!(feed.store.trim_chain(CHAIN, seq(99)).await.unwrap(), Some(seq(5)));
+    feed.take(&[block("a4", "a3", 1)]).await;
+    assert_eq!(feed.values(None).await, ["holder-0 \"4\"", "holder-1 \"1\""]);
+    assert_eq!(feed.said(4).await, ["5 a4-0"]);
+    assert_eq!(feed.store.trim_chain(ChainId::new(7), seq(1)).await.unwrap(), None);
+}
+
+// Behaviour 12
+async fn a_feed_that_begins_anew_has_no_place_for_old_cursors(world: World) {
+    let feed = Feed::of(&world);
+    let before = feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1)]).await.chain;
+    let anew = feed.store.restart_chain(CHAIN).await.unwrap().unwrap();
+    assert!(anew.epoch > before.epoch);
+    assert_eq!((anew.head, anew.min_seq, anew.block, anew.finalized), (seq(3), seq(4), None, None));
+    assert_eq!(feed.info().await, anew);
+    feed.take(&[block("c9", "c8", 1)]).await;
+    assert_eq!(feed.said(0).await, ["4 c9-0"]);
+    assert_eq!(feed.values(None).await, ["holder-0 \"1\""]);
+}
+
+// Behaviour 12
+async fn chains_do_not_touch_each_other(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1)]).await;
+    let other = ChainId::new(1);
+    let blocks = vec![block("a1", "a0", 1), block("b2", "a1", 0)];
+    let ingested = feed.store.ingest(other, Ingestion { blocks, ..Ingestion::default() }).await.unwrap();
+    assert_eq!(ingested.chain.block, Some(at("b2")));
+    feed.store.restart_chain(other).await.unwrap();
+    assert_eq!(feed.said(0).await, ["1 a1-0", "2 a2-0"]);
+    assert_eq!(feed.values(None).await, ["holder-0 \"2\""]);
+}
+
+async fn a_commit_is_told_with_all_that_it_appended(mut world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1)]).await;
+    assert_eq!(words(&next(&mut world).await.entries), ["1 a1-0", "2 a2-0"]);
+    feed.take(&[block("b2", "a1", 1)]).await;
+    let news = next(&mut world).await;
+    assert_eq!(words(&news.entries), ["3 revoke to 1:0 from 2", "4 b2-0"]);
+    assert_eq!((news.chain, news.info), (CHAIN, feed.info().await));
+    feed.store.restart_chain(CHAIN).await.unwrap();
+    let news = next(&mut world).await;
+    assert_eq!((news.entries.len(), news.info), (0, feed.info().await));
+}
+
+async fn next(world: &mut World) -> ChainNews {
+    match world.news.recv().await.expect("the store is open") {
+        CommitNews::Chain(news) => news,
+        CommitNews::Conversations(news) => panic!("{news:?}"),
+    }
+}
+
+/// The feed of one chain.
+struct Feed {
+    store: std::sync::Arc<dyn gapless_store::Store>,
+}
+
+impl Feed {
+    fn of(world: &World) -> Self {
+        Self { store: std::sync::Arc::clone(&world.store) }
+    }
+
+    async fn take(&self, blocks: &[Block]) -> Ingested {
+        self.try_take(blocks).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    async fn try_take(&self, blocks: &[Block]) -> Result<Ingested, IngestError> {
+        self.store.ingest(CHAIN, Ingestion { blocks: blocks.to_vec(), ..Ingestion::default() }).await
+    }
+
+    async fn info(&self) -> ChainInfo {
+        self.store.chain(CHAIN).await.unwrap().expect("the feed has begun")
+    }
+
+    /// What a reader of the usual topic gets after a seq.
+    async fn said(&self, after: u64) -> Vec<String> {
+        self.said_of(&["transfers"], after).await
+    }
+
+    async fn said_of(&self, topics: &[&str], after: u64) -> Vec<String> {
+        words(&self.slice(topics, after, None, 1_000).await.entries)
+    }
+
+    async fn slice(&self, topics: &[&str], after: u64, up_to: Option<BlockNumber>, limit: u32) -> ChainSlice {
+        let topics = topics.iter().map(|name| topic(name)).collect();
+        let request = ChainLogRequest { chain: CHAIN, topics, after: seq(after), up_to, limit };
+        self.store.chain_log(request).await.unwrap().expect("the feed has begun")
+    }
+
+    async fn values(&self, up_to: Option<u64>) -> Vec<String> {
+        let values = self.values_page(up_to, None, 100).await.values;
+        values.iter().map(|(_, key, value)| format!("{key} {}", value.as_str())).collect()
+    }
+
+    async fn values_page(
+        &self,
+        up_to: Option<u64>,
+        after: Option<(Topic, ValueKey)>,
+        limit: u32,
+    ) -> ChainValues {
+        let topics = vec![topic("transfers"), topic("zz")];
+        let request = ChainValuesRequest { chain: CHAIN, topics, up_to: up_to.map(number), after, limit };
+        self.store.chain_values(request).await.unwrap().expect("the feed has begun")
+    }
+}
+
+fn words(entries: &[ChainEntry]) -> Vec<String> {
+    let words = entries.iter().map(|ChainEntry { seq, kind }| match kind {
+        ChainEntryKind::Event { payload, .. } => format!("{seq} {}", payload.as_str().trim_matches('"')),
+        ChainEntryKind::Revoke { to, first } => {
+            format!("{seq} revoke to {}:{} from {first}", to.block, to.log)
+        }
+    });
+    words.collect()
+}
+
+/// A block that is named by its branch and height, as in `a7`, with so many events, each of which adds 1 to one of two holders.
+fn block(name: &str, parent: &str, events: u32) -> Block {
+    let event = |log: u32| ChainEvent {
+        log,
+        topic: topic("transfers"),
+        payload: Body::from_text(format!("\"{name}-{log}\"")).unwrap(),
+        changes: vec![Change {
+            key: value_key(&format!("holder-{}", log % 2)),
+            effect: Effect::Add("1".parse().unwrap()),
+        }],
+    };
+    let BlockRef { number, hash: own } = at(name);
+    Block {
+        number,
+        hash: own,
+        parent: hash(parent),
+        time: number.get(),
+        events: (0..events).map(event).collect(),
+    }
+}
+
+fn at(name: &str) -> BlockRef {
+    BlockRef { number: number(name[1..].parse().unwrap()), hash: hash(name) }
+}
+
+fn number(number: u64) -> BlockNumber {
+    BlockNumber::new(number).unwrap()
+}
+
+fn hash(name: &str) -> BlockHash {
+    let mut bytes = [0; 32];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    BlockHash(bytes)
+}
+
+fn value_key(name: &str) -> ValueKey {
+    ValueKey::new(name).unwrap()
+}
+
+fn topic(name: &str) -> Topic {
+    Topic::new(name).unwrap()
+}
