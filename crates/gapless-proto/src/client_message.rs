@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, ConvId, Epoch, Key, Rid, Seq};
+use crate::{Body, ConvId, Epoch, Key, Rid, Seq, Sub, Subscribe};
 
 /// One frame from client to server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,6 +51,15 @@ pub enum ClientMessage {
         /// The fresh token: of the same user and device.
         token: String,
     },
+    /// Asks to be told of topics; answered by `subscribed` or `error`.
+    Subscribe(Subscribe),
+    /// Ends a subscription; answered by `unsubscribed` or `error`.
+    Unsubscribe {
+        /// The request.
+        rid: Rid,
+        /// Which.
+        sub: Sub,
+    },
     /// Asks whether the server is alive; answered by `pong`.
     Ping,
     /// Answers a `ping`.
@@ -60,7 +69,7 @@ pub enum ClientMessage {
 /// The fields of each message, apart from the enum: an internally tagged enum is read through a buffer, which would re-encode
 /// the body.
 pub(crate) mod fields {
-    use super::{Body, ConvId, Deserialize, Epoch, Key, Rid, Seq};
+    use super::{Body, ConvId, Deserialize, Epoch, Key, Rid, Seq, Sub};
 
     #[derive(Deserialize)]
     pub(crate) struct Send {
@@ -84,6 +93,12 @@ pub(crate) mod fields {
         pub(crate) conv: ConvId,
         pub(crate) cursor: Seq,
         pub(crate) epoch: Option<Epoch>,
+    }
+
+    #[derive(Deserialize)]
+    pub(crate) struct Unsubscribe {
+        pub(crate) rid: Rid,
+        pub(crate) sub: Sub,
     }
 
     #[derive(Deserialize)]

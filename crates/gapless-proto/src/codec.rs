@@ -46,6 +46,8 @@ struct Envelope<'a> {
     t: Cow<'a, str>,
     #[serde(borrow)]
     rid: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sub: Option<&'a RawValue>,
 }
 
 fn envelope(text: &str) -> Result<Envelope<'_>, DecodeError> {
@@ -91,6 +93,11 @@ pub fn decode_client_message(text: &str) -> Result<ClientMessage, DecodeError> {
             let fields::Renew { rid, token } = fields("renew", &envelope, text)?;
             ClientMessage::Renew { rid, token }
         }
+        "subscribe" => ClientMessage::Subscribe(fields("subscribe", &envelope, text)?),
+        "unsubscribe" => {
+            let fields::Unsubscribe { rid, sub } = fields("unsubscribe", &envelope, text)?;
+            ClientMessage::Unsubscribe { rid, sub }
+        }
         "ping" => ClientMessage::Ping,
         "pong" => ClientMessage::Pong,
         unknown => {
@@ -116,6 +123,7 @@ pub fn decode_server_message(text: &str) -> Result<ServerMessage, DecodeError> {
             let page = Page { epoch, min_seq, head, next_after, has_more, trimmed, events };
             ServerMessage::Page { rid, conv, page }
         }
+        "event" if envelope.sub.is_some() => ServerMessage::TopicEvent(fields("event", &envelope, text)?),
         "event" => {
             let frames::Event { conv, epoch, seq, kind, sender, key, ts, body } =
                 fields("event", &envelope, text)?;
@@ -130,6 +138,15 @@ pub fn decode_server_message(text: &str) -> Result<ServerMessage, DecodeError> {
             let frames::Renewed { rid, expires_at } = fields("renewed", &envelope, text)?;
             ServerMessage::Renewed { rid, expires_at }
         }
+        "subscribed" => ServerMessage::Subscribed(fields("subscribed", &envelope, text)?),
+        "unsubscribed" => {
+            let frames::Unsubscribed { rid, sub } = fields("unsubscribed", &envelope, text)?;
+            ServerMessage::Unsubscribed { rid, sub }
+        }
+        "snapshot" => ServerMessage::Snapshot(fields("snapshot", &envelope, text)?),
+        "revoke" => ServerMessage::Revoke(fields("revoke", &envelope, text)?),
+        "reset" => ServerMessage::Reset(fields("reset", &envelope, text)?),
+        "progress" => ServerMessage::Progress(fields("progress", &envelope, text)?),
         "ping" => ServerMessage::Ping,
         "pong" => ServerMessage::Pong,
         "error" => ServerMessage::Error(fields("error", &envelope, text)?),
@@ -160,6 +177,13 @@ impl ServerMessage {
             Self::Event(event) => return event.encode(),
             Self::Hint { conv, epoch, head } => Outgoing::Hint { conv, epoch: *epoch, head: *head },
             Self::Renewed { rid, expires_at } => Outgoing::Renewed { rid: *rid, expires_at: *expires_at },
+            Self::Subscribed(subscribed) => Outgoing::Subscribed(subscribed),
+            Self::Unsubscribed { rid, sub } => Outgoing::Unsubscribed { rid: *rid, sub: *sub },
+            Self::Snapshot(snapshot) => Outgoing::Snapshot(snapshot),
+            Self::TopicEvent(event) => Outgoing::TopicEvent(event),
+            Self::Revoke(revoke) => Outgoing::Revoke(revoke),
+            Self::Reset(reset) => Outgoing::Reset(reset),
+            Self::Progress(progress) => Outgoing::Progress(progress),
             Self::Ping => Outgoing::Ping,
             Self::Pong => Outgoing::Pong,
             Self::Error(error) => Outgoing::Error(error),

@@ -15,6 +15,7 @@ mod ids;
 mod page;
 mod position;
 mod server_message;
+mod subscription;
 
 pub use amount::{Amount, AmountError};
 pub use block::{Block, BlockRef, ChainEvent, Change, Effect};
@@ -28,3 +29,7 @@ pub use ids::{ConvId, DeviceId, IdError, Key, Rid, SessionId, Topic, UserId, Val
 pub use page::Page;
 pub use position::{Epoch, Position, PositionError, Seq, Timestamp};
 pub use server_message::{ErrorReply, Event, Notice, Sent, ServerMessage, Welcome};
+pub use subscription::{
+    Cursor, CursorTooLong, EventType, Mode, Progress, Revoke, Snapshot, Sub, Subscribe, Subscribed,
+    TopicEvent, TopicReset, TopicResetReason,
+};

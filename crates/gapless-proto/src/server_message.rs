@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Body, ConvId, DeviceId, Entry, Epoch, ErrorCode, Key, Kind, NoticeCode, Page, Rid, Seq, SessionId,
-    Timestamp, UserId,
+    Body, ConvId, DeviceId, Entry, Epoch, ErrorCode, Key, Kind, NoticeCode, Page, Progress, Revoke, Rid, Seq,
+    SessionId, Snapshot, Sub, Subscribed, Timestamp, TopicEvent, TopicReset, UserId,
 };
 
 /// One frame from server to client.
@@ -41,6 +41,25 @@ pub enum ServerMessage {
         /// When the new token expires.
         expires_at: Timestamp,
     },
+    /// Answers `subscribe`.
+    Subscribed(Subscribed),
+    /// Answers `unsubscribe`: nothing more comes of it.
+    Unsubscribed {
+        /// The request.
+        rid: Rid,
+        /// Which subscription.
+        sub: Sub,
+    },
+    /// Values of topics.
+    Snapshot(Snapshot),
+    /// An event of a topic, pushed. On the wire its name is that of [`ServerMessage::Event`]; it has `sub`.
+    TopicEvent(TopicEvent),
+    /// Events of topics are void.
+    Revoke(Revoke),
+    /// A subscription has ended, since its position can't be served.
+    Reset(TopicReset),
+    /// A quiet subscription has moved on.
+    Progress(Progress),
     /// Asks whether the client is alive; answered by `pong`.
     Ping,
     /// Answers a `ping`.
@@ -133,8 +152,8 @@ pub struct Notice {
 /// The frames as they stand on the wire: flat, with the tag first.
 pub(crate) mod frames {
     use super::{
-        Body, ConvId, Deserialize, Entry, Epoch, ErrorReply, Key, Kind, Notice, Rid, Sent, Seq, Serialize,
-        Timestamp, UserId, Welcome,
+        Body, ConvId, Deserialize, Entry, Epoch, ErrorReply, Key, Kind, Notice, Progress, Revoke, Rid, Sent,
+        Seq, Serialize, Snapshot, Sub, Subscribed, Timestamp, TopicEvent, TopicReset, UserId, Welcome,
     };
 
     /// Borrows on the way out, so that encoding copies nothing but the text.
@@ -174,6 +193,17 @@ pub(crate) mod frames {
             rid: Rid,
             expires_at: Timestamp,
         },
+        Subscribed(&'a Subscribed),
+        Unsubscribed {
+            rid: Rid,
+            sub: Sub,
+        },
+        Snapshot(&'a Snapshot),
+        #[serde(rename = "event")]
+        TopicEvent(&'a TopicEvent),
+        Revoke(&'a Revoke),
+        Reset(&'a TopicReset),
+        Progress(&'a Progress),
         Ping,
         Pong,
         Error(&'a ErrorReply),
@@ -210,6 +240,12 @@ pub(crate) mod frames {
         pub(crate) conv: ConvId,
         pub(crate) epoch: Epoch,
         pub(crate) head: Seq,
+    }
+
+    #[derive(Deserialize)]
+    pub(crate) struct Unsubscribed {
+        pub(crate) rid: Rid,
+        pub(crate) sub: Sub,
     }
 
     #[derive(Deserialize)]

@@ -30,7 +30,10 @@ fn names(frames: &[(String, String)]) -> BTreeSet<&str> {
 #[test]
 fn every_golden_frame_of_a_client_is_read_and_written_back_byte_for_byte() {
     let frames = golden_frames("client");
-    assert_eq!(names(&frames), BTreeSet::from(["ack", "ping", "pong", "renew", "send", "sync"]));
+    assert_eq!(
+        names(&frames),
+        BTreeSet::from(["ack", "ping", "pong", "renew", "send", "subscribe", "sync", "unsubscribe"])
+    );
     for (name, text) in frames {
         let message = decode_client_message(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(message.encode(), text, "{name}");
@@ -43,7 +46,22 @@ fn every_golden_frame_of_a_server_is_read_and_written_back_byte_for_byte() {
     assert_eq!(
         names(&frames),
         BTreeSet::from([
-            "error", "event", "hint", "notice", "page", "ping", "pong", "renewed", "sent", "welcome"
+            "error",
+            "event",
+            "hint",
+            "notice",
+            "page",
+            "ping",
+            "pong",
+            "progress",
+            "renewed",
+            "reset",
+            "revoke",
+            "sent",
+            "snapshot",
+            "subscribed",
+            "unsubscribed",
+            "welcome"
         ])
     );
     for (name, text) in frames {
