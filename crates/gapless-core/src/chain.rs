@@ -5,10 +5,14 @@
 //! asks for, lets [`Stretch::write`] decide, and writes what that says, all in one transaction.
 
 mod plan;
+mod subscription;
+mod tail;
 mod tree;
 mod write;
 
 pub use plan::{Stretch, plan};
+pub use subscription::{PROGRESS_PAUSE, Slice, Step, Subscription};
+pub use tail::{ChainHead, ChainTail, TailEntry};
 pub use tree::{BlockRefusal, BlockTree, Placement};
 pub use write::{ChainEntry, ChainEntryKind, ChainWrite, EventRefusal, ValueName, ValueVersion, Voided};
 

@@ -22,8 +22,9 @@ pub use append::{
 };
 pub use backoff::{Backoff, BackoffConfig};
 pub use chain::{
-    BlockRefusal, BlockTree, ChainEntry, ChainEntryKind, ChainWrite, EventRefusal, Placement, Stretch,
-    ValueName, ValueVersion, Voided, plan,
+    BlockRefusal, BlockTree, ChainEntry, ChainEntryKind, ChainHead, ChainTail, ChainWrite, EventRefusal,
+    PROGRESS_PAUSE, Placement, Slice, Step, Stretch, Subscription, TailEntry, ValueName, ValueVersion,
+    Voided, plan,
 };
 pub use delivery::{Delivery, DeliveryConfig, Outgoing};
 pub use feed_reader::{

@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gapless_proto::{
-    AmountError, Block, BlockHash, BlockNumber, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect, Seq,
-    Topic, ValueKey,
+    AmountError, Block, BlockHash, BlockNumber, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect,
+    Epoch, Seq, Topic, ValueKey,
 };
 use proptest::prelude::*;
 
@@ -10,18 +10,18 @@ use super::*;
 
 /// A store without a disk: keeps what is written, and folds it as a client would.
 #[derive(Default)]
-struct Model {
-    tree: BlockTree,
+pub(super) struct Model {
+    pub(super) tree: BlockTree,
     blocks: HashMap<BlockHash, Block>,
     entries: Vec<ChainEntry>,
     versions: Vec<ValueVersion>,
 }
 
 /// What a client holds: the events that it was told of and that weren't taken back.
-type Held = Vec<(ChainPoint, BlockHash, String)>;
+pub(super) type Held = Vec<(ChainPoint, BlockHash, String)>;
 
 impl Model {
-    fn ingest(&mut self, blocks: &[Block], head: Option<BlockHash>) -> Result<(), BlockRefusal> {
+    pub(super) fn ingest(&mut self, blocks: &[Block], head: Option<BlockHash>) -> Result<(), BlockRefusal> {
         let (tree, stretches) = plan(self.tree.clone(), blocks.to_vec(), head)?;
         for stretch in stretches {
             let orphans = stretch.adopt.iter().map(|hash| self.blocks[hash].clone()).collect();
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// What a client should hold: the events of the canonical blocks.
-    fn canonical(&self) -> Held {
+    pub(super) fn canonical(&self) -> Held {
         let mut held = Vec::new();
         let mut next = self.tree.head();
         while let Some(block) = next.and_then(|at| self.blocks.get(&at.hash)) {
@@ -102,12 +102,47 @@ impl Model {
         self.versions.iter().map(|version| (version.name.clone(), version.value.clone())).collect()
     }
 
-    fn head(&self) -> Seq {
+    pub(super) fn head(&self) -> Seq {
         self.entries.last().map_or(Seq::ZERO, |entry| entry.seq)
     }
 }
 
-fn number(number: u64) -> BlockNumber {
+/// What a store answers to a subscription that reads it.
+impl Model {
+    pub(super) fn chain_head(&self, depth: u64) -> ChainHead {
+        let block = self.tree.head().map(|block| block.number);
+        let safe = block.and_then(|block| block.get().checked_sub(depth)).map(number);
+        ChainHead { epoch: Epoch::new(1).unwrap(), seq: self.head(), block, safe }
+    }
+
+    pub(super) fn slice(&self, after: Seq, up_to: Option<BlockNumber>, limit: usize, depth: u64) -> Slice {
+        let revokes = || {
+            self.entries.iter().filter_map(|entry| match entry.kind {
+                ChainEntryKind::Revoke { first, .. } => Some((first, entry.seq)),
+                ChainEntryKind::Event { .. } => None,
+            })
+        };
+        let is_void = |seq| revokes().any(|(first, revoke)| first <= seq && seq < revoke);
+        let is_wanted = |entry: &&ChainEntry| match &entry.kind {
+            ChainEntryKind::Event { block, .. } => {
+                !is_void(entry.seq) && up_to.is_none_or(|up_to| block.number <= up_to)
+            }
+            ChainEntryKind::Revoke { first, .. } => *first <= after,
+        };
+        let wanted = self.entries.iter().filter(|entry| entry.seq > after).filter(is_wanted);
+        let mut entries: Vec<_> = wanted.take(limit + 1).cloned().collect();
+        let has_more = entries.len() > limit;
+        entries.truncate(limit);
+        Slice { head: self.chain_head(depth), min_seq: Seq::FIRST, entries, has_more, up_to }
+    }
+
+    /// What was appended behind a seq.
+    pub(super) fn entries_after(&self, seq: Seq) -> Vec<ChainEntry> {
+        self.entries.iter().filter(|entry| entry.seq > seq).cloned().collect()
+    }
+}
+
+pub(super) fn number(number: u64) -> BlockNumber {
     BlockNumber::new(number).unwrap()
 }
 
@@ -115,18 +150,18 @@ fn value_key(name: &str) -> ValueKey {
     ValueKey::new(name).unwrap()
 }
 
-fn topic(name: &str) -> Topic {
+pub(super) fn topic(name: &str) -> Topic {
     Topic::new(name).unwrap()
 }
 
-fn hash(name: &str) -> BlockHash {
+pub(super) fn hash(name: &str) -> BlockHash {
     let mut bytes = [0; 32];
     bytes[..name.len()].copy_from_slice(name.as_bytes());
     BlockHash(bytes)
 }
 
 /// A block that is named by its branch and height, as in `a7`, with so many events. Each moves one unit to a holder.
-fn block(name: &str, parent: &str, events: u32) -> Block {
+pub(super) fn block(name: &str, parent: &str, events: u32) -> Block {
     let height: u64 = name[1..].parse().unwrap();
     let event = |log: u32| ChainEvent {
         log,
@@ -146,7 +181,7 @@ fn block(name: &str, parent: &str, events: u32) -> Block {
     }
 }
 
-fn ingested(blocks: &[Block]) -> Model {
+pub(super) fn ingested(blocks: &[Block]) -> Model {
     let mut model = Model::default();
     model.ingest(blocks, None).unwrap();
     model
@@ -173,7 +208,7 @@ fn a_block_on_the_head_is_appended_and_one_that_is_known_changes_nothing() {
     assert_eq!(kinds(&model), ["a1-0", "a1-1", "a3-0"]);
 }
 
-// Behaviour 7
+// Chain behaviour 7
 #[test]
 fn a_reorg_is_one_revoke_and_then_the_new_branch() {
     let mut model = ingested(&[block("a1", "a0", 1), block("a2", "a1", 1), block("a3", "a2", 2)]);
@@ -183,7 +218,7 @@ fn a_reorg_is_one_revoke_and_then_the_new_branch() {
     assert_eq!(model.fold(), model.canonical());
 }
 
-// Behaviour 9
+// Chain behaviour 9
 #[test]
 fn a_chain_comes_back_to_the_branch_that_it_had_left() {
     let mut model = ingested(&[block("a1", "a0", 1), block("a2", "a1", 1), block("b2", "a1", 1)]);
@@ -196,7 +231,7 @@ fn a_chain_comes_back_to_the_branch_that_it_had_left() {
     assert_eq!(holder(&model, 0), "\"3\"");
 }
 
-// Behaviour 9
+// Chain behaviour 9
 #[test]
 fn the_head_alone_brings_a_branch_back_though_it_has_no_new_block() {
     let mut model = ingested(&[block("a1", "a0", 1), block("a2", "a1", 1), block("b2", "a1", 1)]);
@@ -208,7 +243,7 @@ fn the_head_alone_brings_a_branch_back_though_it_has_no_new_block() {
     assert_eq!(model.ingest(&[], Some(hash("c9"))), Err(BlockRefusal::UnknownHead));
 }
 
-// Behaviour 10
+// Chain behaviour 10
 #[test]
 fn a_lower_head_is_no_reorg() {
     let mut model = ingested(&[block("a1", "a0", 1), block("a2", "a1", 1)]);
@@ -216,7 +251,7 @@ fn a_lower_head_is_no_reorg() {
     assert_eq!(model.tree.head().unwrap().hash, hash("a2"));
 }
 
-// Behaviour 9
+// Chain behaviour 9
 #[test]
 fn a_reorg_of_empty_blocks_takes_nothing_back() {
     let mut model = ingested(&[block("a1", "a0", 1), block("a2", "a1", 0)]);
@@ -237,7 +272,7 @@ fn a_block_whose_parent_is_missing_is_refused_and_so_is_all_that_came_with_it() 
     assert_eq!(model.ingest(&[block("a3", "a2", 0)], None), Err(BlockRefusal::MissingParent { have }));
 }
 
-// Behaviour 14
+// Chain behaviour 14
 #[test]
 fn heights_may_be_left_out_but_not_fall() {
     let mut model = ingested(&[block("a0", "x", 1), block("a5", "a0", 1)]);
@@ -246,7 +281,7 @@ fn heights_may_be_left_out_but_not_fall() {
     assert_eq!(refused, Err(BlockRefusal::NotAboveParent { parent: number(5) }));
 }
 
-// Behaviour 12
+// Chain behaviour 12
 #[test]
 fn what_is_finalized_or_older_than_what_is_kept_is_not_taken_back() {
     let mut model =
@@ -264,7 +299,7 @@ fn what_is_finalized_or_older_than_what_is_kept_is_not_taken_back() {
     assert_eq!(model.ingest(&[block("a3", "a2", 1)], None), Ok(()));
 }
 
-// Behaviour 15
+// Chain behaviour 15
 #[test]
 fn a_revoked_value_is_what_it_was_before() {
     let mut model = ingested(&[block("a1", "a0", 2), block("a2", "a1", 3)]);
@@ -334,7 +369,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    // Behaviour 1
+    // Chain behaviour 1
     #[test]
     fn what_the_log_comes_to_is_what_is_canonical(acts in prop::collection::vec(act(), 1..60)) {
         let mut all = vec![block("a1", "a0", 1)];

@@ -22,7 +22,7 @@ fn a_cursor_of_three_parts_has_no_seq() {
     assert_eq!(cursor(text).unwrap().to_string(), text);
 }
 
-// Behaviour 14
+// Chain behaviour 14
 #[test]
 fn the_largest_chain_and_logs_beyond_four_digits_are_compared_as_numbers() {
     let small = cursor("18446744073709551615:00000000000000:9999:1").unwrap();

@@ -37,7 +37,7 @@ contract!(
 
 const CHAIN: ChainId = ChainId::new(u64::MAX);
 
-// Behaviour 14
+// Chain behaviour 14
 async fn blocks_come_in_order_and_their_events_are_numbered_from_1(world: World) {
     let feed = Feed::of(&world);
     assert_eq!(feed.store.chain(CHAIN).await.unwrap(), None);
@@ -58,7 +58,7 @@ async fn an_ingestion_may_be_repeated(world: World) {
     assert_eq!(feed.said(0).await, ["1 a1-0", "2 a2-0"]);
 }
 
-// Behaviour 7
+// Chain behaviour 7
 async fn a_reorg_is_one_revoke_and_then_the_new_branch(world: World) {
     let feed = Feed::of(&world);
     feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 2)]).await;
@@ -68,7 +68,7 @@ async fn a_reorg_is_one_revoke_and_then_the_new_branch(world: World) {
     assert_eq!(feed.said(3).await, ["6 revoke to 1:1 from 3", "7 b2-0"]);
 }
 
-// Behaviour 7
+// Chain behaviour 7
 async fn who_never_saw_what_was_revoked_sees_neither_it_nor_the_revoke(world: World) {
     let feed = Feed::of(&world);
     feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1), block("b2", "a1", 1)]).await;
@@ -87,7 +87,7 @@ async fn a_revoke_concerns_only_topics_that_lose_something(world: World) {
     assert_eq!(feed.said_of(&["transfers", "approvals"], 2).await, ["3 revoke to 1:0 from 2"]);
 }
 
-// Behaviours 9, 15
+// Chain behaviours 9, 15
 async fn a_branch_that_comes_back_brings_its_events_and_values(world: World) {
     let feed = Feed::of(&world);
     feed.take(&[block("a1", "a0", 2), block("a2", "a1", 2), block("b2", "a1", 1)]).await;
@@ -131,7 +131,7 @@ async fn an_event_that_is_refused_leaves_nothing_of_its_batch(world: World) {
     assert_eq!(feed.values(None).await, ["holder-0 \"3\""]);
 }
 
-// Behaviour 12
+// Chain behaviour 12
 async fn a_reorg_across_what_is_finalized_is_refused(mut world: World) {
     let feed = Feed::of(&world);
     let blocks = vec![block("a1", "a0", 1), block("a2", "a1", 1), block("a3", "a2", 1)];
@@ -189,7 +189,7 @@ async fn a_log_is_read_in_pages(world: World) {
     assert_eq!(said, ["1 a1-0", "2 a1-1", "3 a1-2", "4 a2-0", "5 a2-1", "6 a2-2"]);
 }
 
-// Behaviour 13
+// Chain behaviour 13
 async fn what_is_not_confirmed_is_not_read(world: World) {
     let feed = Feed::of(&world);
     feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1), block("a3", "a2", 1)]).await;
@@ -198,7 +198,7 @@ async fn what_is_not_confirmed_is_not_read(world: World) {
     assert!(!confirmed.has_more);
 }
 
-// Behaviour 15
+// Chain behaviour 15
 async fn values_are_those_after_a_block(world: World) {
     let feed = Feed::of(&world);
     feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 2)]).await;
@@ -276,7 +276,7 @@ async fn a_trim_keeps_the_newest_of_each_value(world: World) {
     assert_eq!(feed.store.trim_chain(ChainId::new(7), seq(1)).await.unwrap(), None);
 }
 
-// Behaviour 12
+// Chain behaviour 12
 async fn a_feed_that_begins_anew_has_no_place_for_old_cursors(world: World) {
     let feed = Feed::of(&world);
     let before = feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1)]).await.chain;
@@ -289,7 +289,7 @@ async fn a_feed_that_begins_anew_has_no_place_for_old_cursors(world: World) {
     assert_eq!(feed.values(None).await, ["holder-0 \"1\""]);
 }
 
-// Behaviour 12
+// Chain behaviour 12
 async fn chains_do_not_touch_each_other(world: World) {
     let feed = Feed::of(&world);
     feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1)]).await;

@@ -1,0 +1,247 @@
+//! One subscription to topics of a chain: what it is told next.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use gapless_proto::{BlockNumber, ChainPoint, Epoch, Mode, Seq, Topic, TopicResetReason};
+
+use super::{ChainEntry, ChainEntryKind, ChainHead, ChainTail, TailEntry};
+
+#[cfg(test)]
+mod tests;
+
+/// Follows the log of a chain for one reader.
+///
+/// It is in no list and has no queue of its own: [`Subscription::next`] looks at the shared tail and says what comes after what the reader was
+/// told last. Where the tail doesn't reach back far enough, the store is read. So registering and replaying leave no seam.
+#[derive(Debug)]
+pub struct Subscription {
+    topics: BTreeSet<Topic>,
+    mode: Mode,
+    epoch: Epoch,
+    /// All up to here is told, or is nothing to the reader.
+    passed: Seq,
+    /// The newest event that the reader may hold.
+    held: Seq,
+    /// What the reader was told of as its position.
+    told: Seq,
+    told_at: Instant,
+    /// Up to which block the store has been read, by a reader who waits for confirmed blocks.
+    read_to: Option<BlockNumber>,
+}
+
+/// What a subscription wants done.
+#[derive(Debug)]
+pub enum Step<'tail, F> {
+    /// Tell of an event.
+    Event(&'tail TailEntry<F>),
+    /// Tell that events are void.
+    Revoke {
+        /// The last place that still holds.
+        to: ChainPoint,
+        /// The revoke's own seq.
+        seq: Seq,
+    },
+    /// Tell that nothing happened up to the head.
+    Progress(ChainHead),
+    /// Read the store from a seq on, up to a block if there is one, and call [`Subscription::handle_slice`].
+    Read {
+        /// The last seq that is passed.
+        after: Seq,
+        /// The height beyond which nothing is wanted.
+        up_to: Option<BlockNumber>,
+    },
+    /// Nothing, until the tail changes or `until` comes.
+    Wait {
+        /// When there is something to do in any case.
+        until: Option<Instant>,
+    },
+    /// Tell that the position can't be served, and end.
+    Reset(TopicResetReason),
+}
+
+/// How long a quiet subscription stays where it is.
+pub const PROGRESS_PAUSE: Duration = Duration::from_secs(10);
+
+impl Subscription {
+    /// One that goes on after `passed`, which was told to the reader at `now`.
+    pub fn new(topics: BTreeSet<Topic>, mode: Mode, epoch: Epoch, passed: Seq, now: Instant) -> Self {
+        Self { topics, mode, epoch, passed, held: passed, told: passed, told_at: now, read_to: None }
+    }
+
+    /// The topics, as the chain's feed names them.
+    pub fn topics(&self) -> &BTreeSet<Topic> {
+        &self.topics
+    }
+
+    /// Says what to do next. When that is done, ask again.
+    pub fn next<'tail, F>(&mut self, tail: &'tail ChainTail<F>, now: Instant) -> Step<'tail, F> {
+        let head = tail.head();
+        if head.epoch != self.epoch {
+            // A tail of an older life only lags.
+            return if head.epoch > self.epoch {
+                Step::Reset(TopicResetReason::EpochChanged)
+            } else {
+                Step::Wait { until: None }
+            };
+        }
+        let step = match self.mode {
+            Mode::Instant => self.next_instant(tail),
+            Mode::Confirmed => self.next_confirmed(tail),
+        };
+        match step {
+            Some(step) => {
+                self.told_at = now;
+                step
+            }
+            None => self.progress(head, now),
+        }
+    }
+
+    /// Takes in what the store had after [`Step::Read`]. Returns what to tell of it, or why nothing can be told.
+    pub fn handle_slice(&mut self, slice: Slice, now: Instant) -> Result<Vec<ChainEntry>, TopicResetReason> {
+        let Slice { head, min_seq, entries, has_more, up_to } = slice;
+        if head.epoch != self.epoch {
+            return Err(TopicResetReason::EpochChanged);
+        }
+        if self.passed > head.seq {
+            return Err(TopicResetReason::CursorAhead);
+        }
+        if self.passed.next() < min_seq {
+            return Err(TopicResetReason::CursorExpired);
+        }
+        for entry in &entries {
+            self.take(entry)?;
+        }
+        match (up_to, has_more) {
+            (_, true) => {}
+            (None, false) => self.passed = head.seq,
+            // What comes after it may still be confirmed.
+            (Some(block), false) => self.read_to = Some(block),
+        }
+        if let Some(last) = entries.last() {
+            (self.told, self.told_at) = (last.seq, now);
+        }
+        Ok(entries)
+    }
+
+    /// Whether more than so many frames or bytes wait in the tail for the reader. Ask when the reader takes nothing.
+    pub fn is_overrun<F>(&self, tail: &ChainTail<F>, frames_max: usize, bytes_max: usize) -> bool {
+        let Some(waiting) = tail.after(self.passed) else {
+            return true;
+        };
+        let (mut frames, mut bytes) = (0, 0);
+        for waiting in waiting.filter(|waiting| self.concerns(&waiting.entry)) {
+            frames += 1;
+            bytes += waiting.bytes;
+            if frames > frames_max || bytes > bytes_max {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn next_instant<'tail, F>(&mut self, tail: &'tail ChainTail<F>) -> Option<Step<'tail, F>> {
+        if self.passed > tail.head().seq {
+            return None;
+        }
+        let Some(entries) = tail.after(self.passed) else {
+            return Some(Step::Read { after: self.passed, up_to: None });
+        };
+        for remembered in entries {
+            let seq = remembered.entry.seq;
+            self.passed = seq;
+            if remembered.is_void || !self.concerns(&remembered.entry) {
+                continue;
+            }
+            self.told = seq;
+            match &remembered.entry.kind {
+                ChainEntryKind::Event { .. } => {
+                    self.held = seq;
+                    return Some(Step::Event(remembered));
+                }
+                ChainEntryKind::Revoke { to, first } => {
+                    self.held = first.prev();
+                    return Some(Step::Revoke { to: *to, seq });
+                }
+            }
+        }
+        None
+    }
+
+    fn next_confirmed<'tail, F>(&mut self, tail: &'tail ChainTail<F>) -> Option<Step<'tail, F>> {
+        let safe = tail.head().safe?;
+        let is_covered = tail.after(self.passed).is_some();
+        if !is_covered && self.read_to != Some(safe) {
+            return Some(Step::Read { after: self.passed, up_to: Some(safe) });
+        }
+        let passed = self.passed;
+        for remembered in tail.entries().filter(|remembered| remembered.entry.seq > passed) {
+            match &remembered.entry.kind {
+                ChainEntryKind::Revoke { first, .. } if *first <= self.held => {
+                    return Some(Step::Reset(TopicResetReason::DeepReorg));
+                }
+                ChainEntryKind::Event { block, .. } if !remembered.is_void && block.number > safe => break,
+                ChainEntryKind::Event { .. } if !remembered.is_void => {
+                    self.passed = remembered.entry.seq;
+                    if self.concerns(&remembered.entry) {
+                        (self.held, self.told) = (self.passed, self.passed);
+                        return Some(Step::Event(remembered));
+                    }
+                }
+                ChainEntryKind::Event { .. } | ChainEntryKind::Revoke { .. } => {}
+            }
+        }
+        None
+    }
+
+    /// Notes that the reader is told of an entry.
+    fn take(&mut self, entry: &ChainEntry) -> Result<(), TopicResetReason> {
+        self.passed = entry.seq;
+        match (&entry.kind, self.mode) {
+            (ChainEntryKind::Event { .. }, _) => self.held = entry.seq,
+            (ChainEntryKind::Revoke { first, .. }, Mode::Instant) => self.held = first.prev(),
+            // It was confirmed and yet taken back.
+            (ChainEntryKind::Revoke { .. }, Mode::Confirmed) => return Err(TopicResetReason::DeepReorg),
+        }
+        Ok(())
+    }
+
+    fn concerns(&self, entry: &ChainEntry) -> bool {
+        match &entry.kind {
+            ChainEntryKind::Event { topic, .. } => self.topics.contains(topic),
+            ChainEntryKind::Revoke { first, .. } => *first <= self.held,
+        }
+    }
+
+    fn progress<'tail, F>(&mut self, head: ChainHead, now: Instant) -> Step<'tail, F> {
+        let seq = match self.mode {
+            Mode::Instant => head.seq.min(self.passed),
+            Mode::Confirmed => self.passed,
+        };
+        if seq <= self.told {
+            return Step::Wait { until: None };
+        }
+        let due = self.told_at + PROGRESS_PAUSE;
+        if now < due {
+            return Step::Wait { until: Some(due) };
+        }
+        (self.told, self.told_at) = (seq, now);
+        Step::Progress(ChainHead { seq, ..head })
+    }
+}
+
+/// What the store had for a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// Where the feed is.
+    pub head: ChainHead,
+    /// The oldest seq kept.
+    pub min_seq: Seq,
+    /// The entries, in seq order.
+    pub entries: Vec<ChainEntry>,
+    /// Whether there is more behind them.
+    pub has_more: bool,
+    /// The height up to which was asked.
+    pub up_to: Option<BlockNumber>,
+}
