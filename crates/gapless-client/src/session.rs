@@ -189,7 +189,16 @@ impl Session {
             ServerMessage::Ping => self.transmit(ClientMessage::Pong),
             ServerMessage::Error(error) => self.handle_error(error, now),
             ServerMessage::Notice(notice) => self.handle_notice(&notice),
-            ServerMessage::Pong | ServerMessage::Unknown { .. } => {}
+            // It subscribes to nothing.
+            ServerMessage::Subscribed(_)
+            | ServerMessage::Unsubscribed { .. }
+            | ServerMessage::Snapshot(_)
+            | ServerMessage::TopicEvent(_)
+            | ServerMessage::Revoke(_)
+            | ServerMessage::Reset(_)
+            | ServerMessage::Progress(_)
+            | ServerMessage::Pong
+            | ServerMessage::Unknown { .. } => {}
         }
         self.pump(now);
     }

@@ -240,6 +240,8 @@ impl FeedReader {
             | ErrorCode::Forbidden
             | ErrorCode::NotFound
             | ErrorCode::KeyConflict
+            | ErrorCode::MissingParent
+            | ErrorCode::DeepReorg
             | ErrorCode::TooLarge => {
                 self.newest = None;
                 self.pending.clear();

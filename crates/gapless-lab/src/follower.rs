@@ -103,6 +103,13 @@ impl Follower {
             | ServerMessage::Ping
             | ServerMessage::Pong
             | ServerMessage::Notice(_)
+            | ServerMessage::Subscribed(_)
+            | ServerMessage::Unsubscribed { .. }
+            | ServerMessage::Snapshot(_)
+            | ServerMessage::TopicEvent(_)
+            | ServerMessage::Revoke(_)
+            | ServerMessage::Reset(_)
+            | ServerMessage::Progress(_)
             | ServerMessage::Unknown { .. } => {}
         }
         self.carry_out().await

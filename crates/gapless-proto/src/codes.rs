@@ -22,6 +22,10 @@ pub enum ErrorCode {
     EpochChanged,
     /// The key was used before with other content. Nothing was stored.
     KeyConflict,
+    /// The parent of a block isn't here. Nothing was stored; send the blocks between first.
+    MissingParent,
+    /// A block contradicts what is finalized, or is older than what is kept. Nothing was stored; the feed has to begin anew.
+    DeepReorg,
     /// The body or the frame is over the limit.
     TooLarge,
     /// Too many requests; try again after `retry_after_ms`.
@@ -47,6 +51,8 @@ impl ErrorCode {
             | Self::CursorAhead
             | Self::EpochChanged
             | Self::KeyConflict
+            | Self::MissingParent
+            | Self::DeepReorg
             | Self::TooLarge
             | Self::Unknown => false,
         }
@@ -64,6 +70,8 @@ impl fmt::Display for ErrorCode {
             Self::CursorAhead => "CURSOR_AHEAD",
             Self::EpochChanged => "EPOCH_CHANGED",
             Self::KeyConflict => "KEY_CONFLICT",
+            Self::MissingParent => "MISSING_PARENT",
+            Self::DeepReorg => "DEEP_REORG",
             Self::TooLarge => "TOO_LARGE",
             Self::RateLimited => "RATE_LIMITED",
             Self::Unavailable => "UNAVAILABLE",

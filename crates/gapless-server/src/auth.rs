@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use gapless_core::Authority;
-use gapless_proto::{DeviceId, IdError, Timestamp, UserId};
+use gapless_proto::{DeviceId, ErrorCode, IdError, Timestamp, Topic, UserId};
 use gapless_store::Reader;
 
 use crate::config::{AuthConfig, Secrets};
@@ -23,7 +23,7 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-pub use scope::{Scope, Scopes};
+pub use scope::{Readable, Scope, Scopes};
 
 /// Tells whose a token is, and makes new ones.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub struct Identity {
 }
 
 /// What someone may do beyond what every user may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rights {
     /// What the scopes of their token say.
     Scopes(Scopes),
@@ -162,7 +162,7 @@ impl Authenticator {
 impl Identity {
     /// On whose authority they append: a backend's own, or the acting user's.
     pub fn authority(&self) -> Authority {
-        if self.scopes().service { Authority::Service } else { Authority::Member }
+        if self.is_service() { Authority::Service } else { Authority::Member }
     }
 
     /// As whom they read: a backend sees everything, a user their part.
@@ -175,7 +175,7 @@ impl Identity {
 
     /// Whether they may name others to act for, and choose the ids of conversations.
     pub fn acts_for_others(&self) -> bool {
-        self.scopes().service || self.rights == Rights::Open
+        self.is_service() || self.rights == Rights::Open
     }
 
     /// The user they act for: themselves, or another whom they name and may.
@@ -192,14 +192,40 @@ impl Identity {
 
     /// Whether they may trim, raise epochs and end connections.
     pub fn administers(&self) -> bool {
-        self.scopes().admin || self.rights == Rights::Open
+        match &self.rights {
+            Rights::Scopes(scopes) => scopes.admin,
+            Rights::Open => true,
+        }
+    }
+
+    /// Refuses those who may not read all of some topics.
+    pub(crate) fn check_reads(&self, topics: &[Topic]) -> Result<(), Refusal> {
+        let readable = match &self.rights {
+            Rights::Open => return Ok(()),
+            Rights::Scopes(scopes) if scopes.service => return Ok(()),
+            Rights::Scopes(scopes) => &scopes.readable,
+        };
+        match topics.iter().find(|topic| !readable.allows(topic.as_str())) {
+            None => Ok(()),
+            Some(topic) => Err(Refusal::new(
+                ErrorCode::Forbidden,
+                format!("the token may not read {topic}; it needs the scope `read:{topic}`"),
+            )),
+        }
     }
 
     /// The scopes of their token.
     pub fn scopes(&self) -> Scopes {
-        match self.rights {
-            Rights::Scopes(scopes) => scopes,
+        match &self.rights {
+            Rights::Scopes(scopes) => scopes.clone(),
             Rights::Open => Scopes::default(),
+        }
+    }
+
+    fn is_service(&self) -> bool {
+        match &self.rights {
+            Rights::Scopes(scopes) => scopes.service,
+            Rights::Open => false,
         }
     }
 }

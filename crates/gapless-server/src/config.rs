@@ -45,6 +45,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// How a gateway stops.
     pub drain: DrainConfig,
+    /// How chains are followed.
+    pub chains: ChainsConfig,
     /// How the gateway keeps in step with the store.
     pub upkeep: UpkeepConfig,
     /// What is logged.
@@ -61,6 +63,7 @@ impl Default for Config {
             session: SessionConfig::default(),
             http: HttpConfig::default(),
             drain: DrainConfig::default(),
+            chains: ChainsConfig::default(),
             upkeep: UpkeepConfig::default(),
             log: LogConfig::default(),
         }
@@ -119,6 +122,21 @@ pub struct DrainConfig {
 impl Default for DrainConfig {
     fn default() -> Self {
         Self { reconnect_spread: Duration::from_secs(5), deadline: Duration::from_secs(10) }
+    }
+}
+
+/// How chains are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainsConfig {
+    /// A block is confirmed when the head is so many blocks above it.
+    pub confirmations: u64,
+    /// How many blocks below the head a reorg may reach.
+    pub reorg_blocks_max: u64,
+}
+
+impl Default for ChainsConfig {
+    fn default() -> Self {
+        Self { confirmations: 12, reorg_blocks_max: 1_024 }
     }
 }
 

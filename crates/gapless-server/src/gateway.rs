@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::auth::Authenticator;
+use crate::chains::Chains;
 use crate::config::{AuthConfig, Config};
 use crate::hub::{self, HubHandle, HubReader, SessionHandle};
 use crate::meters::Meters;
@@ -31,6 +32,7 @@ pub(crate) struct Gateway {
     config: Config,
     store: Arc<dyn Store>,
     hub: HubHandle,
+    chains: Arc<Chains>,
     authenticator: Authenticator,
     meters: Arc<Meters>,
     /// Tells the sessions of this process from those of others in the logs.
@@ -49,6 +51,7 @@ impl Gateway {
         let (hub, reader) = HubHandle::new(config.hub, Arc::clone(&meters));
         let gateway = Self {
             authenticator: Authenticator::new(config.auth.clone()),
+            chains: Arc::new(Chains::new(config.chains)),
             config,
             store,
             hub,
@@ -76,6 +79,11 @@ impl Gateway {
     /// Who is connected.
     pub(crate) fn hub(&self) -> &HubHandle {
         &self.hub
+    }
+
+    /// The chains that somebody follows.
+    pub(crate) fn chains(&self) -> &Arc<Chains> {
+        &self.chains
     }
 
     /// Who tells whose a token is.
@@ -184,7 +192,10 @@ fn upkeep(gateway: &Gateway, reader: HubReader, news: NewsReceiver) -> JoinSet<(
     let times = &gateway.config.upkeep;
     let mut tasks = JoinSet::new();
     tasks.spawn(reader.run(hub(), Arc::clone(&gateway.store)));
-    tasks.spawn(hub::follow_news(hub(), news));
+    let chains = || Arc::clone(&gateway.chains);
+    tasks.spawn(hub::follow_news(hub(), chains(), news));
+    let (followed, store, pause) = (chains(), Arc::clone(&gateway.store), times.heads_interval);
+    tasks.spawn(async move { followed.keep_up(store, pause).await });
     tasks.spawn(hub::follow_heads(hub(), Arc::clone(&gateway.store), times.heads_interval));
     tasks.spawn(hub::follow_memberships(hub(), Arc::clone(&gateway.store), times.heads_interval));
     tasks.spawn(hub::sweep(hub(), times.sweep_interval));

@@ -14,8 +14,10 @@ use crate::refusal::Refusal;
 
 mod admin;
 mod answers;
+mod chains;
 mod conversations;
 mod entries;
+mod events;
 mod health;
 mod loopback;
 mod members;
@@ -36,6 +38,10 @@ pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gatewa
         .routes(routes!(members::list))
         .routes(routes!(members::add, members::remove))
         .routes(routes!(entries::send, entries::read))
+        .routes(routes!(chains::ingest))
+        .routes(routes!(chains::show))
+        .routes(routes!(chains::restart))
+        .routes(routes!(events::stream))
         .routes(routes!(admin::trim))
         .routes(routes!(admin::raise_epoch))
         .routes(routes!(admin::raise_all_epochs))

@@ -3,6 +3,7 @@
 //! [`run`] serves until it is told to stop, and returns once every session and task has ended.
 
 mod auth;
+mod chains;
 mod config;
 mod exposition;
 mod gateway;
@@ -20,7 +21,7 @@ mod upgrade;
 mod write_limit;
 
 pub use auth::{
-    AuthError, Authenticator, DEVICE_HEADER, Identity, Minted, Rights, Scope, Scopes, TokenRequest,
+    AuthError, Authenticator, DEVICE_HEADER, Identity, Minted, Readable, Rights, Scope, Scopes, TokenRequest,
     USER_HEADER,
 };
 pub use config::{

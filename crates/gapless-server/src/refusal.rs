@@ -6,12 +6,13 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use gapless_core::AppendRefusal;
+use gapless_core::{AppendRefusal, BlockRefusal};
 use gapless_proto::{ErrorCode, ErrorReply, Rid};
-use gapless_store::{AppendError, CreateError, PageError, StoreError};
+use gapless_store::{AppendError, CreateError, IngestError, PageError, StoreError};
 use serde::Serialize;
 
 use crate::auth::AuthError;
+use crate::chains::TopicNameError;
 use crate::http::QueryError;
 use crate::store_trouble;
 
@@ -116,7 +117,11 @@ fn status_of(code: ErrorCode) -> StatusCode {
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorCode::Forbidden => StatusCode::FORBIDDEN,
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
-        ErrorCode::CursorAhead | ErrorCode::EpochChanged | ErrorCode::KeyConflict => StatusCode::CONFLICT,
+        ErrorCode::CursorAhead
+        | ErrorCode::EpochChanged
+        | ErrorCode::KeyConflict
+        | ErrorCode::MissingParent
+        | ErrorCode::DeepReorg => StatusCode::CONFLICT,
         ErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -183,6 +188,30 @@ impl From<AuthError> for Refusal {
             | AuthError::Claims(_)
             | AuthError::Unnamed
             | AuthError::TokenInsteadOfName => ErrorCode::Unauthenticated,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<TopicNameError> for Refusal {
+    fn from(error: TopicNameError) -> Self {
+        Self::bad_request(error.to_string())
+    }
+}
+
+impl From<IngestError> for Refusal {
+    fn from(error: IngestError) -> Self {
+        let code = match error {
+            IngestError::Store(error) => return error.into(),
+            IngestError::Block(BlockRefusal::MissingParent { .. } | BlockRefusal::UnknownHead) => {
+                ErrorCode::MissingParent
+            }
+            IngestError::Block(BlockRefusal::DeepReorg { .. } | BlockRefusal::TooOld { .. }) => {
+                ErrorCode::DeepReorg
+            }
+            IngestError::Block(BlockRefusal::NotAboveParent { .. })
+            | IngestError::Event(_)
+            | IngestError::TooMany { .. } => ErrorCode::BadRequest,
         };
         Self::new(code, error.to_string())
     }

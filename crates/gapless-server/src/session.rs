@@ -6,6 +6,7 @@ mod loading;
 mod pipelines;
 mod requests;
 mod stall;
+mod subscriptions;
 mod work;
 
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -27,6 +29,7 @@ use self::expiry::{Expiring, Expiry};
 use self::inputs::{Input, Turn};
 use self::pipelines::Pipelines;
 use self::stall::Stall;
+use self::subscriptions::Subscriptions;
 use self::work::{Done, Syncs};
 use crate::auth::{Identity, unix_now};
 use crate::config::SessionConfig;
@@ -54,6 +57,7 @@ pub(crate) struct Session {
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     pipelines: Pipelines<Generation>,
     syncs: Syncs,
+    subscriptions: Subscriptions,
     heartbeat: Heartbeat,
     stall: Stall,
     expiry: Expiry,
@@ -104,6 +108,7 @@ impl Session {
             work: FuturesUnordered::new(),
             pipelines: Pipelines::new(),
             syncs: Syncs::new(),
+            subscriptions: Subscriptions::default(),
             stall: Stall::Free,
             malformed_in_a_row: 0,
             turn: Turn::Read,
@@ -248,7 +253,7 @@ impl Session {
     }
 
     /// Takes what to write next: nothing before the welcome, and nothing of the hub's after the last answer.
-    fn next_outgoing(&mut self) -> Option<Frame> {
+    fn next_outgoing(&mut self, context: &mut Context<'_>) -> Option<Frame> {
         let takes_pushes = match self.state {
             State::Loading(_) => return None,
             State::Serving => true,
@@ -262,12 +267,17 @@ impl Session {
         if !takes_pushes {
             return None;
         }
-        Some(match self.registration.session().mailbox().poll_outgoing()? {
-            Outgoing::Event(frame) => frame,
-            Outgoing::Hint { conv, position } => {
-                Frame::from(ServerMessage::Hint { conv, epoch: position.epoch, head: position.seq }.encode())
+        match self.registration.session().mailbox().poll_outgoing() {
+            Some(Outgoing::Event(frame)) => Some(frame),
+            Some(Outgoing::Hint { conv, position }) => {
+                let hint = ServerMessage::Hint { conv, epoch: position.epoch, head: position.seq };
+                Some(Frame::from(hint.encode()))
             }
-        })
+            None => match self.subscriptions.poll_told(context) {
+                Poll::Ready(frame) => Some(frame),
+                Poll::Pending => None,
+            },
+        }
     }
 
     fn config(&self) -> &SessionConfig {

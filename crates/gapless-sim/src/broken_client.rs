@@ -93,6 +93,8 @@ impl BrokenClient {
             ClientMessage::Ack { .. }
             | ClientMessage::Renew { .. }
             | ClientMessage::Ping
+            | ClientMessage::Subscribe(_)
+            | ClientMessage::Unsubscribe { .. }
             | ClientMessage::Pong => vec![(connection, message)],
         }
     }

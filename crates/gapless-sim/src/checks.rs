@@ -109,6 +109,13 @@ impl Checks {
             | ServerMessage::Ping
             | ServerMessage::Pong
             | ServerMessage::Notice(_)
+            | ServerMessage::Subscribed(_)
+            | ServerMessage::Unsubscribed { .. }
+            | ServerMessage::Snapshot(_)
+            | ServerMessage::TopicEvent(_)
+            | ServerMessage::Revoke(_)
+            | ServerMessage::Reset(_)
+            | ServerMessage::Progress(_)
             | ServerMessage::Unknown { .. } => Ok(()),
         }
     }
@@ -207,7 +214,11 @@ impl Checks {
                 let how = format!("{device} syncs {conv} twice at a time");
                 Err(Violation::new(Guarantee::NoBusyLoop, how))
             }
-            ClientMessage::Renew { .. } | ClientMessage::Ping | ClientMessage::Pong => Ok(()),
+            ClientMessage::Renew { .. }
+            | ClientMessage::Ping
+            | ClientMessage::Subscribe(_)
+            | ClientMessage::Unsubscribe { .. }
+            | ClientMessage::Pong => Ok(()),
         }
     }
 

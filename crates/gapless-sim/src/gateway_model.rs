@@ -12,7 +12,9 @@ use gapless_core::{
     Append, AppendOutcome, Authority, Beat, DeliveryConfig, FeedNews, Heartbeat, HeartbeatConfig, Hub,
     HubCommand, HubConfig, Operation, Standing,
 };
-use gapless_proto::{ClientMessage, CloseCode, ConvId, ErrorCode, Rid, Sent, ServerMessage, UserId};
+use gapless_proto::{
+    ClientMessage, CloseCode, ConvId, ErrorCode, Rid, Sent, ServerMessage, Subscribe, UserId,
+};
 
 use crate::names::LinkNo;
 use crate::store_model::{Down, Frame, Generation, PageAsk};
@@ -263,7 +265,11 @@ impl GatewayModel {
             }
             ClientMessage::Ping => connection.reply(ServerMessage::Pong),
             ClientMessage::Pong => {}
-            ClientMessage::Renew { rid, .. } => connection.reply(replies::error(rid, ErrorCode::BadRequest)),
+            ClientMessage::Renew { rid, .. }
+            | ClientMessage::Subscribe(Subscribe { rid, .. })
+            | ClientMessage::Unsubscribe { rid, .. } => {
+                connection.reply(replies::error(rid, ErrorCode::BadRequest));
+            }
         }
     }
 

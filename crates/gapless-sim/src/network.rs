@@ -189,6 +189,13 @@ impl Network {
             | ServerMessage::Pong
             | ServerMessage::Error(_)
             | ServerMessage::Notice(_)
+            | ServerMessage::Subscribed(_)
+            | ServerMessage::Unsubscribed { .. }
+            | ServerMessage::Snapshot(_)
+            | ServerMessage::TopicEvent(_)
+            | ServerMessage::Revoke(_)
+            | ServerMessage::Reset(_)
+            | ServerMessage::Progress(_)
             | ServerMessage::Unknown { .. } => {
                 (PerMille::NEVER, PerMille::NEVER, PerMille::NEVER, Landmark::AnswerMangled)
             }

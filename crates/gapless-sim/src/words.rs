@@ -21,6 +21,8 @@ impl fmt::Display for Words<'_, ClientMessage> {
             }
             ClientMessage::Ack { conv, cursor, epoch } => write!(f, "ack {conv} {cursor}@{}", Maybe(epoch)),
             ClientMessage::Renew { rid, .. } => write!(f, "renew {rid}"),
+            ClientMessage::Subscribe(subscribe) => write!(f, "subscribe {}", subscribe.rid),
+            ClientMessage::Unsubscribe { rid, sub } => write!(f, "unsubscribe {rid}: {sub}"),
             ClientMessage::Ping => f.write_str("ping"),
             ClientMessage::Pong => f.write_str("pong"),
         }
@@ -45,6 +47,17 @@ impl fmt::Display for Words<'_, ServerMessage> {
             ServerMessage::Pong => f.write_str("pong"),
             ServerMessage::Error(error) => write!(f, "error {}: {:?}", Maybe(&error.rid), error.code),
             ServerMessage::Notice(notice) => write!(f, "notice {:?}", notice.code),
+            ServerMessage::Subscribed(subscribed) => {
+                write!(f, "subscribed {}: {}", subscribed.rid, subscribed.sub)
+            }
+            ServerMessage::Unsubscribed { rid, sub } => write!(f, "unsubscribed {rid}: {sub}"),
+            ServerMessage::Snapshot(snapshot) => {
+                write!(f, "snapshot {} at {}", snapshot.sub, snapshot.cursor)
+            }
+            ServerMessage::TopicEvent(event) => write!(f, "event {} of {}", event.cursor, event.sub),
+            ServerMessage::Revoke(revoke) => write!(f, "revoke {} to {}", revoke.sub, revoke.from_cursor),
+            ServerMessage::Reset(reset) => write!(f, "reset {}: {:?}", reset.sub, reset.reason),
+            ServerMessage::Progress(progress) => write!(f, "progress {} {}", progress.sub, progress.cursor),
             ServerMessage::Unknown { t } => write!(f, "unknown {t}"),
         }
     }

@@ -143,6 +143,8 @@ fn ends_the_connection(code: ErrorCode) -> bool {
         | ErrorCode::EpochChanged
         | ErrorCode::KeyConflict
         | ErrorCode::TooLarge
+        | ErrorCode::MissingParent
+        | ErrorCode::DeepReorg
         | ErrorCode::Unknown => false,
     }
 }

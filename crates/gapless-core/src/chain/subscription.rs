@@ -74,6 +74,11 @@ impl Subscription {
         &self.topics
     }
 
+    /// The last seq of what is told, or is nothing to the reader.
+    pub fn passed(&self) -> Seq {
+        self.passed
+    }
+
     /// Says what to do next. When that is done, ask again.
     pub fn next<'tail, F>(&mut self, tail: &'tail ChainTail<F>, now: Instant) -> Step<'tail, F> {
         let head = tail.head();

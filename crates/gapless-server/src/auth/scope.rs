@@ -1,6 +1,7 @@
 //! What a token allows beyond what every user may do.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// One word of a token's `scope`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,12 +13,43 @@ pub enum Scope {
 }
 
 /// The scopes of a token. None of them: an ordinary user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scopes {
     /// Whether [`Scope::Service`] is among them.
     pub service: bool,
     /// Whether [`Scope::Admin`] is among them.
     pub admin: bool,
+    /// Which topics may be read; see [`Readable`].
+    pub readable: Readable,
+}
+
+/// The topics that may be read: from each scope `read:TOPIC` that topic, and from `read:BEGINNING*` all that begin so.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Readable(Vec<Arc<str>>);
+
+/// What the scopes begin with that say what may be read.
+const READ: &str = "read:";
+
+impl Readable {
+    /// Whether a topic may be read.
+    pub fn allows(&self, topic: &str) -> bool {
+        self.0.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(beginning) => topic.starts_with(beginning),
+            None => topic == &**pattern,
+        })
+    }
+
+    /// Whether all that these allow is allowed by others.
+    fn is_within(&self, others: &Self) -> bool {
+        self.0.iter().all(|pattern| match pattern.strip_suffix('*') {
+            Some(beginning) => others.0.iter().any(|other| {
+                other
+                    .strip_suffix('*')
+                    .is_some_and(|beginning_of_other| beginning.starts_with(beginning_of_other))
+            }),
+            None => others.allows(pattern),
+        })
+    }
 }
 
 impl Scope {
@@ -48,42 +80,51 @@ impl fmt::Display for Scope {
 impl Scopes {
     /// Reads the scopes that a new token should have; an unknown one is an error, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let words = text.split([' ', ',']).filter(|word| !word.is_empty());
-        let unknown = |word: &str| {
-            format!("there is no scope `{word}`; there are `service` and `admin`").chars().take(120).collect()
-        };
-        words.map(|word| Scope::from_name(word).ok_or_else(|| unknown(word))).collect()
+        let mut scopes = Self::default();
+        for word in text.split([' ', ',']).filter(|word| !word.is_empty()) {
+            if !scopes.add(word) {
+                let unknown =
+                    format!("there is no scope `{word}`; there are `service`, `admin` and `read:TOPIC`");
+                return Err(unknown.chars().take(120).collect());
+            }
+        }
+        Ok(scopes)
     }
 
     /// Reads a token's `scope`: words between spaces. Those that aren't known are another server's and are passed over.
     pub(crate) fn from_claim(claim: &str) -> Self {
-        claim.split(' ').filter_map(Scope::from_name).collect()
+        let mut scopes = Self::default();
+        for word in claim.split(' ') {
+            scopes.add(word);
+        }
+        scopes
     }
 
     /// As a token's `scope`; `None` when there are none.
-    pub(crate) fn to_claim(self) -> Option<String> {
-        let words: Vec<&str> = self.iter().map(Scope::as_str).collect();
+    pub(crate) fn to_claim(&self) -> Option<String> {
+        let service = self.service.then(|| Scope::Service.to_string());
+        let admin = self.admin.then(|| Scope::Admin.to_string());
+        let readable = self.readable.0.iter().map(|pattern| format!("{READ}{pattern}"));
+        let words: Vec<String> = service.into_iter().chain(admin).chain(readable).collect();
         (!words.is_empty()).then(|| words.join(" "))
     }
 
-    /// Whether none of them is missing in `others`.
-    pub(crate) fn are_within(self, others: Self) -> bool {
-        (others.service || !self.service) && (others.admin || !self.admin)
+    /// Whether none of them is missing in `others`. A backend reads everything.
+    pub(crate) fn are_within(&self, others: &Self) -> bool {
+        (others.service || !self.service)
+            && (others.admin || !self.admin)
+            && (others.service || self.readable.is_within(&others.readable))
     }
 
-    fn iter(self) -> impl Iterator<Item = Scope> {
-        let service = self.service.then_some(Scope::Service);
-        let admin = self.admin.then_some(Scope::Admin);
-        service.into_iter().chain(admin)
-    }
-}
-
-impl FromIterator<Scope> for Scopes {
-    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
-        scopes.into_iter().fold(Self::default(), |scopes, scope| match scope {
-            Scope::Service => Self { service: true, ..scopes },
-            Scope::Admin => Self { admin: true, ..scopes },
-        })
+    /// Adds a scope; `false` when there is no such.
+    fn add(&mut self, word: &str) -> bool {
+        match (Scope::from_name(word), word.strip_prefix(READ)) {
+            (Some(Scope::Service), _) => self.service = true,
+            (Some(Scope::Admin), _) => self.admin = true,
+            (None, Some(pattern)) if !pattern.is_empty() => self.readable.0.push(Arc::from(pattern)),
+            (None, _) => return false,
+        }
+        true
     }
 }
 
@@ -99,13 +140,14 @@ mod tests {
             ("openid admin  service", true, true),
             ("services SERVICE service,admin", false, false),
         ] {
-            assert_eq!(Scopes::from_claim(claim), Scopes { service, admin }, "{claim:?}");
+            assert_eq!(Scopes::from_claim(claim), scopes(service, admin), "{claim:?}");
         }
     }
 
     #[test]
     fn a_claim_is_read_back_as_it_was_written() {
-        for scopes in [Scopes { service: true, admin: true }, Scopes { service: false, admin: true }] {
+        let reader = Scopes::parse("read:chain:1:*,admin read:chain:2:a").unwrap();
+        for scopes in [scopes(true, true), scopes(false, true), reader] {
             assert_eq!(Scopes::from_claim(&scopes.to_claim().unwrap()), scopes);
         }
         assert_eq!(Scopes::default().to_claim(), None);
@@ -113,9 +155,34 @@ mod tests {
 
     #[test]
     fn scopes_are_within_others_that_have_them_all() {
-        let all = Scopes { service: true, admin: true };
-        let admin = Scopes { service: false, admin: true };
-        assert!(admin.are_within(all) && Scopes::default().are_within(admin));
-        assert!(!all.are_within(admin));
+        let (all, admin) = (scopes(true, true), scopes(false, true));
+        assert!(admin.are_within(&all) && Scopes::default().are_within(&admin));
+        assert!(!all.are_within(&admin));
+        let read = |scope| Scopes::from_claim(scope);
+        assert!(read("read:chain:1:a").are_within(&read("read:chain:1:*")));
+        assert!(read("read:chain:1:*").are_within(&read("read:chain:*")));
+        assert!(!read("read:chain:*").are_within(&read("read:chain:1:*")));
+        assert!(!read("read:chain:1:*").are_within(&read("read:chain:1:a")));
+        assert!(read("read:*").are_within(&all));
+    }
+
+    #[test]
+    fn a_topic_is_read_by_its_name_or_its_beginning() {
+        let readable = Scopes::from_claim("read:chain:1:a read:chain:2:*").readable;
+        for (topic, is_allowed) in [
+            ("chain:1:a", true),
+            ("chain:1:ab", false),
+            ("chain:2:x", true),
+            ("chain:21:x", false),
+            ("", false),
+        ] {
+            assert_eq!(readable.allows(topic), is_allowed, "{topic}");
+        }
+        assert!(!Readable::default().allows("chain:1:a"));
+        assert!(Scopes::parse("read:").is_err());
+    }
+
+    fn scopes(service: bool, admin: bool) -> Scopes {
+        Scopes { service, admin, ..Scopes::default() }
     }
 }

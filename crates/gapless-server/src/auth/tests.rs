@@ -16,7 +16,7 @@ fn a_minted_token_tells_whose_it_is_and_what_it_allows() {
     let request = TokenRequest {
         user: user("alice"),
         device: Some(DeviceId::new("phone").unwrap()),
-        scopes: Scopes { service: true, admin: false },
+        scopes: Scopes { service: true, ..Scopes::default() },
         ttl: Duration::from_millis(1500),
     };
     let minted = authenticator(&[SECRET]).mint(&request, at(NOW)).unwrap();
@@ -149,12 +149,12 @@ fn a_backend_sees_everything_and_a_user_their_part() {
     let with = |rights| Identity { user: user("alice"), device: default_device(), expires_at: None, rights };
     let alice = Reader::User(user("alice"));
 
-    let backend = with(Rights::Scopes(Scopes { service: true, admin: false }));
+    let backend = with(Rights::Scopes(Scopes { service: true, ..Scopes::default() }));
     assert_eq!(
         (backend.reader(), backend.acts_for_others(), backend.administers()),
         (Reader::Service, true, false)
     );
-    let operator = with(Rights::Scopes(Scopes { service: false, admin: true }));
+    let operator = with(Rights::Scopes(Scopes { admin: true, ..Scopes::default() }));
     assert_eq!(
         (operator.reader(), operator.acts_for_others(), operator.administers()),
         (alice.clone(), false, true)

@@ -10,7 +10,10 @@ use tracing::Level;
 use super::error::ConfigErrors;
 use super::raw::RawConfig;
 use super::reader::Reader;
-use super::{AuthConfig, Config, DrainConfig, HttpConfig, LogConfig, LogFormat, SessionConfig, UpkeepConfig};
+use super::{
+    AuthConfig, ChainsConfig, Config, DrainConfig, HttpConfig, LogConfig, LogFormat, SessionConfig,
+    UpkeepConfig,
+};
 
 impl RawConfig {
     /// Reads all values, and finds everything that is wrong with them.
@@ -25,6 +28,7 @@ impl RawConfig {
             session: reader.session(),
             http: reader.http(),
             drain: reader.drain(),
+            chains: reader.chains(),
             upkeep: reader.upkeep(),
             log: reader.log(),
         };
@@ -107,6 +111,13 @@ impl Reader<'_> {
         DrainConfig {
             reconnect_spread: self.time("drain.reconnect_spread", Duration::ZERO..=HOUR),
             deadline: self.time("drain.deadline", Duration::ZERO..=HOUR),
+        }
+    }
+
+    fn chains(&mut self) -> ChainsConfig {
+        ChainsConfig {
+            confirmations: self.number("chains.confirmations", 0..=1_000_000),
+            reorg_blocks_max: self.number("chains.reorg_blocks_max", 1..=100_000),
         }
     }
 

@@ -173,7 +173,7 @@ pub(crate) async fn mint(
         ));
     }
     let scopes = Scopes::parse(&scope).map_err(Refusal::bad_request)?;
-    if !scopes.are_within(identity.scopes()) {
+    if !scopes.are_within(&identity.scopes()) {
         return Err(Refusal::forbidden(
             "a token can't be given a scope that yours doesn't have; leave it out",
         ));
@@ -185,7 +185,7 @@ pub(crate) async fn mint(
 }
 
 /// An operator. Whoever isn't one is refused, whether what they ask for exists or not.
-pub(crate) struct Admin(Identity);
+pub(crate) struct Admin(pub(super) Identity);
 
 impl FromRequestParts<Arc<Gateway>> for Admin {
     type Rejection = Refusal;

@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt as _;
+use gapless_proto::ErrorCode;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
@@ -21,6 +22,11 @@ pub(crate) struct InPath<T>(pub(crate) T);
 /// A body of JSON.
 pub(crate) struct Json<T>(pub(crate) T);
 
+/// A body of JSON that may be large: only backends send such.
+pub(crate) struct LargeJson<T>(pub(crate) T);
+
+/// How many bytes a large body may have.
+const LARGE_BYTES_MAX: usize = 16 << 20;
 /// What a request has beside the body of a message, at most: ids and names of fields, with escapes.
 const ENVELOPE_BYTES_MAX: usize = 4 << 10;
 /// A request may have at least this many bytes, however short the bodies of messages must be.
@@ -43,16 +49,35 @@ impl<T: DeserializeOwned> FromRequest<Arc<Gateway>> for Json<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, gateway: &Arc<Gateway>) -> Result<Self, Refusal> {
-        if !is_json(request.headers()) {
-            return Err(Refusal::wrong_content_type());
-        }
         let body_bytes_max = gateway.config().session.body_bytes_max;
         let bytes_max = body_bytes_max.max(REQUEST_BYTES_MIN) + ENVELOPE_BYTES_MAX;
-        let Some(bytes) = read(request, bytes_max).await? else {
-            return Err(Refusal::request_too_large(bytes_max, body_bytes_max));
-        };
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| unreadable(&error))
+        let too_large = || Refusal::request_too_large(bytes_max, body_bytes_max);
+        read_json(request, bytes_max).await?.ok_or_else(too_large).map(Self)
     }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<Gateway>> for LargeJson<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _gateway: &Arc<Gateway>) -> Result<Self, Refusal> {
+        let too_large = || {
+            let message =
+                format!("the request has more than {LARGE_BYTES_MAX} bytes; send fewer blocks at once");
+            Refusal::new(ErrorCode::TooLarge, message)
+        };
+        read_json(request, LARGE_BYTES_MAX).await?.ok_or_else(too_large).map(Self)
+    }
+}
+
+/// `None` when there is more than that.
+async fn read_json<T: DeserializeOwned>(request: Request, bytes_max: usize) -> Result<Option<T>, Refusal> {
+    if !is_json(request.headers()) {
+        return Err(Refusal::wrong_content_type());
+    }
+    let Some(bytes) = read(request, bytes_max).await? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(&error))
 }
 
 fn unreadable(error: &serde_json::Error) -> Refusal {

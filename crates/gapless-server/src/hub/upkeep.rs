@@ -12,6 +12,7 @@ use tracing::{debug, info};
 
 use super::reader::feed_news;
 use super::{HubHandle, read_standings};
+use crate::chains::Chains;
 use crate::socket::Frame;
 use crate::store_trouble;
 
@@ -24,10 +25,16 @@ const RELOADED_AT_ONCE_MAX: usize = 200;
 /// How many entries are told in one go, so that a large commit doesn't keep others from the hub for long.
 const ENTRIES_TOLD_AT_ONCE: usize = 64;
 
-/// Tells the hub what the store commits. Returns when the store is closed.
-pub(crate) async fn follow_news(hub: HubHandle, mut news: NewsReceiver) {
+/// Tells the hub and those who follow chains what the store commits. Returns when the store is closed.
+pub(crate) async fn follow_news(hub: HubHandle, chains: Arc<Chains>, mut news: NewsReceiver) {
     while let Some(commit) = news.recv().await {
-        let CommitNews::Conversations(news) = commit else { continue };
+        let news = match commit {
+            CommitNews::Conversations(news) => news,
+            CommitNews::Chain(news) => {
+                chains.handle_news(news);
+                continue;
+            }
+        };
         for News { conv, feed, entries } in news {
             for part in in_parts(feed_news(conv, feed, entries)) {
                 hub.handle_news(part);

@@ -83,12 +83,13 @@ impl Session {
                     if self.stall.handle_blocked(self.socket.taken(), now) {
                         self.heartbeat.handle_received(now);
                     }
+                    self.subscriptions.check_overrun(context, self.gateway.config().session.delivery);
                     return Poll::Pending;
                 }
             }
             if self.turn == Turn::Write {
                 self.turn = Turn::Read;
-                if self.fill_batch() {
+                if self.fill_batch(context) {
                     continue;
                 }
             }
@@ -100,17 +101,17 @@ impl Session {
                 self.turn = Turn::Write;
                 return Poll::Ready(Input::Incoming(incoming));
             }
-            if !self.fill_batch() {
+            if !self.fill_batch(context) {
                 return self.poll_written();
             }
         }
     }
 
     /// Hands the socket what waits, as far as it has room. Returns whether there was anything.
-    fn fill_batch(&mut self) -> bool {
+    fn fill_batch(&mut self, context: &mut Context<'_>) -> bool {
         let mut filled = false;
         while self.socket.has_room()
-            && let Some(frame) = self.next_outgoing()
+            && let Some(frame) = self.next_outgoing(context)
         {
             self.socket.push(frame);
             filled = true;

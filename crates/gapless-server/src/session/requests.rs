@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use gapless_core::{Append, Appended, Authority, Operation};
 use gapless_proto::{
-    Body, ClientMessage, CloseCode, ConvId, Epoch, Key, Page, Rid, Sent, Seq, ServerMessage, Timestamp,
-    decode_client_message,
+    Body, ClientMessage, CloseCode, ConvId, Epoch, ErrorCode, Key, Page, Rid, Sent, Seq, ServerMessage, Sub,
+    Subscribe, Subscribed, Timestamp, decode_client_message,
 };
 use gapless_store::{AppendError, PAGE_ENTRIES_DEFAULT, PageError, PageRequest, Reader};
 use tracing::debug;
@@ -17,6 +17,7 @@ use super::expiry::Expiry;
 use super::work::{self, Done};
 use super::{End, Session};
 use crate::auth::unix_now;
+use crate::chains::{Begin, Begun, TopicName};
 use crate::page_size::shortened;
 use crate::refusal::Refusal;
 
@@ -49,6 +50,13 @@ impl Session {
                 self.registration.hub().handle_ack(self.registration.session(), &conv, cursor, epoch);
             }
             ClientMessage::Renew { rid, token } => self.renew(rid, &token, now),
+            ClientMessage::Subscribe(subscribe) => {
+                let rid = subscribe.rid;
+                if let Err(refusal) = self.subscribe(subscribe) {
+                    self.refuse(Some(rid), refusal);
+                }
+            }
+            ClientMessage::Unsubscribe { rid, sub } => self.unsubscribe(rid, sub),
             ClientMessage::Ping => self.answer(&ServerMessage::Pong),
             ClientMessage::Pong => {}
         }
@@ -57,6 +65,7 @@ impl Session {
 
     pub(super) fn handle_done(&mut self, done: Done) {
         match done {
+            Done::Subscribe { rid, outcome } => self.handle_begun(rid, outcome),
             Done::Send { rid, conv, outcome, took } => self.handle_sent(rid, conv, outcome, took),
             Done::Sync { rid, conv, outcome, took } => self.handle_page(rid, conv, outcome, took),
         }
@@ -125,6 +134,44 @@ impl Session {
     pub(super) fn start_syncs(&mut self) {
         while let Some((rid, request)) = self.syncs.poll_start() {
             self.work.push(Box::pin(work::sync(Arc::clone(self.gateway.store()), rid, request)));
+        }
+    }
+
+    fn subscribe(&mut self, subscribe: Subscribe) -> Result<(), Refusal> {
+        let Subscribe { rid, topics, cursor, mode, snapshot } = subscribe;
+        if !self.subscriptions.has_room() {
+            let message =
+                "this connection has as many subscriptions as it may; end one, or put topics together";
+            return Err(Refusal::bad_request(message));
+        }
+        self.identity.check_reads(&topics)?;
+        let (chain, topics) = TopicName::parse_all(&topics)?;
+        let (mode, snapshot) = (mode.unwrap_or_default(), snapshot.unwrap_or_default());
+        let begin = Begin { chain, topics, cursor, mode, snapshot };
+        self.subscriptions.handle_beginning();
+        self.work.push(Box::pin(work::subscribe(Arc::clone(&self.gateway), rid, begin)));
+        Ok(())
+    }
+
+    fn handle_begun(&mut self, rid: Rid, outcome: Result<Begun, Refusal>) {
+        match outcome {
+            Ok(Begun { follow, cursor }) => {
+                let Some(sub) = self.subscriptions.handle_begun(Some(follow)) else { return };
+                self.answer(&ServerMessage::Subscribed(Subscribed { rid, sub, cursor }));
+            }
+            Err(refusal) => {
+                self.subscriptions.handle_begun(None);
+                self.refuse(Some(rid), refusal);
+            }
+        }
+    }
+
+    fn unsubscribe(&mut self, rid: Rid, sub: Sub) {
+        if self.subscriptions.end(sub) {
+            self.answer(&ServerMessage::Unsubscribed { rid, sub });
+        } else {
+            let message = "there is no such subscription on this connection; it may have ended with a reset";
+            self.refuse(Some(rid), Refusal::new(ErrorCode::NotFound, message));
         }
     }
 

@@ -9,6 +9,10 @@ use gapless_proto::{ConvId, Page, Rid};
 use gapless_store::{AppendError, Generation, PageError, PageRequest, Store};
 use tokio::time::Instant;
 
+use crate::chains::{Begin, Begun};
+use crate::gateway::Gateway;
+use crate::refusal::Refusal;
+
 /// How many syncs of one connection run at a time.
 const SYNCS_RUNNING_MAX: usize = 4;
 /// How many more may wait; while there are as many, nothing is read from the connection.
@@ -26,6 +30,13 @@ pub(super) enum Done {
         outcome: Result<Appended, AppendError>,
         /// How long that took.
         took: Duration,
+    },
+    /// A subscription begins, or doesn't.
+    Subscribe {
+        /// The request.
+        rid: Rid,
+        /// What it came to.
+        outcome: Result<Begun, Refusal>,
     },
     /// A sync.
     Sync {
@@ -46,6 +57,11 @@ pub(super) async fn send(store: Arc<dyn Store>, rid: Rid, append: Append, genera
     let conv = append.conv.clone();
     let outcome = store.append(append, Some(generation)).await;
     Done::Send { rid, conv, outcome, took: began.elapsed() }
+}
+
+/// Begins a subscription.
+pub(super) async fn subscribe(gateway: Arc<Gateway>, rid: Rid, begin: Begin) -> Done {
+    Done::Subscribe { rid, outcome: begin.begin(gateway.chains(), gateway.store()).await }
 }
 
 /// Reads a page.

@@ -3,6 +3,7 @@
 mod admin;
 mod api;
 mod auth;
+mod chains;
 mod conversations;
 mod description;
 mod entries;

@@ -26,6 +26,7 @@ macro_rules! on_both_stores {
     };
 }
 
+mod chains;
 mod client;
 mod drain;
 mod faulty_store;

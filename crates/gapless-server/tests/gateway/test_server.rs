@@ -316,7 +316,7 @@ impl<'a> Minting<'a> {
         let request = TokenRequest {
             user: user(self.user),
             device: Some(DeviceId::new(self.device).unwrap()),
-            scopes: self.scopes,
+            scopes: self.scopes.clone(),
             ttl: self.ttl,
         };
         Authenticator::new(signed_with(self.secret)).mint(&request, self.minted_at).unwrap().token

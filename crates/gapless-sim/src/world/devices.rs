@@ -61,6 +61,13 @@ impl World {
                 | ServerMessage::Pong
                 | ServerMessage::Error(_)
                 | ServerMessage::Notice(_)
+                | ServerMessage::Subscribed(_)
+                | ServerMessage::Unsubscribed { .. }
+                | ServerMessage::Snapshot(_)
+                | ServerMessage::TopicEvent(_)
+                | ServerMessage::Revoke(_)
+                | ServerMessage::Reset(_)
+                | ServerMessage::Progress(_)
                 | ServerMessage::Unknown { .. } => {}
             }
             self.ending.note_frame(&message, now);

@@ -110,6 +110,8 @@ impl World {
             | ClientMessage::Ack { .. }
             | ClientMessage::Renew { .. }
             | ClientMessage::Ping
+            | ClientMessage::Subscribe(_)
+            | ClientMessage::Unsubscribe { .. }
             | ClientMessage::Pong => Generation::default(),
         };
         self.with_gateway(gateway, life, |model, now| model.handle_message(link, message, present, now))

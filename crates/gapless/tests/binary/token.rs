@@ -24,7 +24,7 @@ fn a_token_says_what_was_asked_for() {
     let auth = AuthConfig::Jwt([Secret::new(SECRET).unwrap()].into_iter().collect());
     let identity = Authenticator::new(auth).authenticate(said.printed(), now()).unwrap();
     assert_eq!((identity.user.as_str(), identity.device.as_str()), ("alice", "phone"));
-    assert_eq!(identity.rights, Rights::Scopes(Scopes { service: true, admin: true }));
+    assert_eq!(identity.rights, Rights::Scopes(Scopes { service: true, admin: true, ..Scopes::default() }));
     let left = identity.expires_at.unwrap().get() - now().get();
     assert!((800_000..=901_000).contains(&left), "{left} ms");
 }

@@ -225,6 +225,8 @@ pub(super) fn message_in_words(message: &ClientMessage) -> String {
         ClientMessage::Renew { token, .. } => format!("renew {token}"),
         ClientMessage::Ping => "ping".to_owned(),
         ClientMessage::Pong => "pong".to_owned(),
+        ClientMessage::Subscribe(subscribe) => format!("subscribe {:?}", subscribe.topics),
+        ClientMessage::Unsubscribe { sub, .. } => format!("unsubscribe {sub}"),
     }
 }
 

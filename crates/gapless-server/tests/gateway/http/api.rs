@@ -85,17 +85,17 @@ impl Api {
 
     /// A trusted backend.
     pub(crate) fn service(&self) -> Caller {
-        self.scoped("backend", Scopes { service: true, admin: false })
+        self.scoped("backend", Scopes { service: true, ..Scopes::default() })
     }
 
     /// An operator.
     pub(crate) fn admin(&self) -> Caller {
-        self.scoped("operator", Scopes { service: false, admin: true })
+        self.scoped("operator", Scopes { admin: true, ..Scopes::default() })
     }
 
     /// One who may do everything.
     pub(crate) fn root(&self) -> Caller {
-        self.scoped("root", Scopes { service: true, admin: true })
+        self.scoped("root", Scopes { service: true, admin: true, ..Scopes::default() })
     }
 
     fn scoped(&self, name: &str, scopes: Scopes) -> Caller {

@@ -1,0 +1,137 @@
+//! What a subscriber is told, written once for all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gapless_core::{ChainEntry, ChainEntryKind};
+use gapless_proto::{
+    Body, ChainCursor, ChainId, ChainPoint, Cursor, EventType, Progress, Revoke, Seq, ServerMessage,
+    Snapshot, Sub, Topic, TopicEvent, TopicReset, TopicResetReason, ValueKey,
+};
+
+use super::TopicName;
+use crate::socket::Frame;
+
+/// A message of a subscription, whichever its number is. A clone is one reference count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// What stands in `t`.
+    name: &'static str,
+    /// The reader's position after it.
+    cursor: Option<ChainCursor>,
+    /// The frame behind the subscription's number, from the comma to the last brace.
+    rest: Arc<str>,
+}
+
+impl Told {
+    /// An entry of a chain's log.
+    pub(crate) fn of_entry(chain: ChainId, ChainEntry { seq, kind }: &ChainEntry) -> Self {
+        match kind {
+            ChainEntryKind::Event { block, time, log, topic, payload, values } => {
+                let cursor = cursor(chain, ChainPoint { block: block.number, log: *log }, *seq);
+                let event = TopicEvent {
+                    sub: NO_SUB,
+                    cursor: cursor.into(),
+                    kind: EventType::Log,
+                    topic: TopicName::whole(chain, topic),
+                    payload: payload.clone(),
+                    values: values.clone(),
+                    block: Some(*block),
+                    time: Some(*time),
+                };
+                Self::of("event", Some(cursor), &ServerMessage::TopicEvent(event))
+            }
+            ChainEntryKind::Revoke { to, .. } => Self::revoke(chain, *to, *seq),
+        }
+    }
+
+    /// All behind a place is void.
+    pub(crate) fn revoke(chain: ChainId, to: ChainPoint, seq: Seq) -> Self {
+        let cursor = cursor(chain, to, seq);
+        let revoke = Revoke { sub: NO_SUB, from_cursor: cursor.into() };
+        Self::of("revoke", Some(cursor), &ServerMessage::Revoke(revoke))
+    }
+
+    /// Nothing happened up to a place.
+    pub(crate) fn progress(chain: ChainId, point: ChainPoint, seq: Seq) -> Self {
+        let cursor = cursor(chain, point, seq);
+        let progress = Progress { sub: NO_SUB, cursor: cursor.into() };
+        Self::of("progress", Some(cursor), &ServerMessage::Progress(progress))
+    }
+
+    /// Values at a place.
+    pub(crate) fn snapshot(
+        cursor: ChainCursor,
+        values: Vec<(Topic, ValueKey, Body)>,
+        has_more: bool,
+    ) -> Self {
+        let mut state: BTreeMap<Topic, BTreeMap<ValueKey, Body>> = BTreeMap::new();
+        for (topic, key, value) in values {
+            state.entry(TopicName::whole(cursor.chain, &topic)).or_default().insert(key, value);
+        }
+        let snapshot = Snapshot { sub: NO_SUB, cursor: cursor.into(), state, has_more };
+        // Who has only a part of the values can't go on from here.
+        Self::of("snapshot", (!has_more).then_some(cursor), &ServerMessage::Snapshot(snapshot))
+    }
+
+    /// The position can't be served.
+    pub(crate) fn reset(reason: TopicResetReason) -> Self {
+        Self::of("reset", None, &ServerMessage::Reset(TopicReset { sub: NO_SUB, reason }))
+    }
+
+    /// The frame of one subscription.
+    pub(crate) fn frame(&self, sub: Sub) -> Frame {
+        let Self { name, rest, .. } = self;
+        Frame::from(format!(r#"{{"t":"{name}","sub":{sub}{rest}"#))
+    }
+
+    /// What stands in `t`.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The reader's position after it, if it moves.
+    pub(crate) fn cursor(&self) -> Option<Cursor> {
+        self.cursor.map(Cursor::from)
+    }
+
+    /// The message without its name and the subscription's number.
+    pub(crate) fn data(&self) -> String {
+        format!("{{{}", &self.rest[1..])
+    }
+
+    /// About how many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    fn of(name: &'static str, cursor: Option<ChainCursor>, message: &ServerMessage) -> Self {
+        let frame = message.encode();
+        let head = format!(r#"{{"t":"{name}","sub":{NO_SUB}"#);
+        let rest = frame.strip_prefix(&head).expect("the name and the number come first");
+        Self { name, cursor, rest: Arc::from(rest) }
+    }
+}
+
+/// Stands for the number, which differs from reader to reader.
+const NO_SUB: Sub = Sub::new(0);
+
+fn cursor(chain: ChainId, point: ChainPoint, seq: Seq) -> ChainCursor {
+    ChainCursor { chain, point, seq: Some(seq) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_written_once_and_numbered_for_each_reader() {
+        let point = ChainPoint { block: gapless_proto::BlockNumber::new(7).unwrap(), log: 3 };
+        let told = Told::revoke(ChainId::new(1), point, Seq::FIRST);
+        let frame = told.frame(Sub::new(12));
+        assert_eq!(frame.as_str(), r#"{"t":"revoke","sub":12,"fromCursor":"1:00000000000007:0003:1"}"#);
+        assert_eq!(told.data(), r#"{"fromCursor":"1:00000000000007:0003:1"}"#);
+        assert_eq!(told.cursor().unwrap().as_str(), "1:00000000000007:0003:1");
+        assert_eq!(Told::reset(TopicResetReason::SlowConsumer).data(), r#"{"reason":"slow_consumer"}"#);
+    }
+}

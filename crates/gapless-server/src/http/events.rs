@@ -1,0 +1,82 @@
+//! Subscriptions as server-sent events, for whoever has no WebSocket.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Sse;
+use axum::response::sse::{Event, KeepAlive};
+use futures_util::{Stream, StreamExt as _};
+use gapless_proto::{Cursor, Mode, Topic};
+
+use super::query::Query;
+use crate::auth::Identity;
+use crate::chains::{Begin, Begun, Told, TopicName};
+use crate::gateway::Gateway;
+use crate::refusal::{ErrorBody, Refusal};
+
+/// After how much silence a comment is sent, so that proxies keep the connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Follows topics. Each event has the cursor as its id, so that an `EventSource` that comes back goes on where it was.
+#[utoipa::path(
+    get, path = "/v1/events", tag = "events", operation_id = "events",
+    params(
+        ("topics" = String, Query, description = "the topics, with commas between, as in `chain:1:transfers`"),
+        ("cursor" = Option<String>, Query, description = "the position that is held; the header `Last-Event-ID` counts more"),
+        ("mode" = Option<String>, Query, description = "`instant` (when left out), or `confirmed`"),
+        ("snapshot" = Option<bool>, Query, description = "whether the values of the topics are wanted first"),
+        ("Last-Event-ID" = Option<String>, Header, description = "the position that is held"),
+    ),
+    responses((status = 200, content_type = "text/event-stream", body = String), (status = "default", body = ErrorBody)),
+)]
+pub(crate) async fn stream(
+    State(gateway): State<Arc<Gateway>>,
+    identity: Identity,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
+    let begin = begin(&identity, &headers, query.as_deref())?;
+    let Begun { follow, cursor } = begin.begin(gateway.chains(), gateway.store()).await?;
+    // Tells the client where it begins, should nothing happen before it has to come back.
+    let first = Event::default().event("subscribed").id(cursor.as_str()).data("{}");
+    let events = futures_util::stream::once(async { first }).chain(follow.map(|told| event(&told)));
+    let gateway_drains = async move { gateway.drained().await };
+    let events = events.take_until(Box::pin(gateway_drains)).map(Ok);
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+fn begin(identity: &Identity, headers: &HeaderMap, query: Option<&str>) -> Result<Begin, Refusal> {
+    let mut query = Query::parse(query)?;
+    let names: Option<String> = query.take("topics")?;
+    let cursor: Option<String> = query.take("cursor")?;
+    let mode: Option<String> = query.take("mode")?;
+    let snapshot: Option<bool> = query.take("snapshot")?;
+    query.finish(&["topics", "cursor", "mode", "snapshot"])?;
+    let names = names.unwrap_or_default();
+    let topics = names.split(',').filter(|name| !name.is_empty()).map(Topic::new);
+    let topics: Vec<Topic> =
+        topics.collect::<Result<_, _>>().map_err(|error| Refusal::bad_request(error.to_string()))?;
+    identity.check_reads(&topics)?;
+    let (chain, topics) = TopicName::parse_all(&topics)?;
+    let mode = match mode.as_deref() {
+        None | Some("instant") => Mode::Instant,
+        Some("confirmed") => Mode::Confirmed,
+        Some(_) => return Err(Refusal::bad_request("the parameter `mode` is `instant` or `confirmed`")),
+    };
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let cursor = last.filter(|last| !last.is_empty()).or(cursor);
+    let cursor = cursor.map(|cursor| Cursor::new(&cursor)).transpose();
+    let cursor = cursor.map_err(|error| Refusal::bad_request(error.to_string()))?;
+    Ok(Begin { chain, topics, cursor, mode, snapshot: snapshot.unwrap_or_default() })
+}
+
+fn event(told: &Told) -> Event {
+    let event = Event::default().event(told.name()).data(told.data());
+    match told.cursor() {
+        Some(cursor) => event.id(cursor.as_str()),
+        None => event,
+    }
+}

@@ -1,0 +1,365 @@
+//! Subscriptions to the topics of a chain.
+
+use std::time::Duration;
+
+use gapless_proto::{
+    Block, BlockHash, BlockNumber, Body, ChainEvent, ChainId, Change, ClientMessage, Cursor, Effect,
+    ErrorCode, Mode, Rid, ServerMessage, Subscribe, Subscribed, Topic, TopicResetReason, ValueKey,
+};
+use gapless_server::Scopes;
+use gapless_store::Ingestion;
+
+use crate::client::Client;
+use crate::test_server::TestServer;
+
+on_both_stores!(
+    events_are_told_as_they_become_true_and_taken_back,
+    who_comes_back_is_told_what_they_missed,
+    who_never_saw_what_was_revoked_sees_neither_it_nor_the_revoke,
+    an_event_on_either_side_of_the_snapshot_is_told_once,
+    who_waits_for_confirmation_is_told_late_and_never_of_a_revoke,
+    a_position_that_can_not_be_served_is_one_reset,
+    a_feed_that_begins_anew_is_a_reset_for_all,
+    several_subscriptions_of_one_connection_go_their_own_ways,
+    a_topic_is_told_only_to_those_who_may_read_it,
+    commits_that_come_at_once_are_told_in_order,
+);
+
+const CHAIN: ChainId = ChainId::new(1);
+
+// Chain behaviour 7
+async fn events_are_told_as_they_become_true_and_taken_back(server: TestServer) {
+    take(&server, &[block("a1", "a0", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    assert_eq!(reader.subscribe(None, None, false).await.cursor.as_str(), "1:00000000000001:0000:1");
+    take(&server, &[block("a2", "a1", 2)]).await;
+    assert_eq!(reader.told(2).await, ["a2-0 1:00000000000002:0000:2", "a2-1 1:00000000000002:0001:3"]);
+    take(&server, &[block("b2", "a1", 1)]).await;
+    assert_eq!(reader.told(2).await, ["revoke 1:00000000000001:0000:4", "b2-0 1:00000000000002:0000:5"]);
+}
+
+// Chain behaviour 2
+async fn who_comes_back_is_told_what_they_missed(mut server: TestServer) {
+    take(&server, &[block("a1", "a0", 1), block("a2", "a1", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(Some("1:0:0:0"), None, false).await;
+    assert_eq!(reader.words(2).await, ["a1-0", "a2-0"]);
+    let cursor = reader.cursor.clone();
+    drop(reader);
+    take(&server, &[block("b2", "a1", 1), block("b3", "b2", 3)]).await;
+    server.restart().await;
+    take(&server, &[block("b4", "b3", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(Some(&cursor), None, false).await;
+    assert_eq!(reader.words(6).await, ["revoke", "b2-0", "b3-0", "b3-1", "b3-2", "b4-0"]);
+}
+
+// Chain behaviour 7
+async fn who_never_saw_what_was_revoked_sees_neither_it_nor_the_revoke(server: TestServer) {
+    take(&server, &[block("a1", "a0", 1), block("a2", "a1", 3), block("b2", "a1", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(Some("1:1:0"), None, false).await;
+    assert_eq!(reader.words(1).await, ["b2-0"]);
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(Some("1:0:0:0"), None, false).await;
+    assert_eq!(reader.words(2).await, ["a1-0", "b2-0"]);
+}
+
+// Chain behaviour 6
+async fn an_event_on_either_side_of_the_snapshot_is_told_once(server: TestServer) {
+    take(&server, &[block("a1", "a0", 1)]).await;
+    for height in 2..=20 {
+        take(&server, &[block(&format!("a{height}"), &format!("a{}", height - 1), 1)]).await;
+    }
+    let mut reader = Reader::connect(&server).await;
+    let begun = reader.subscribe(None, None, true).await;
+    // What is confirmed is in the snapshot: 12 blocks lie above it.
+    assert_eq!(begun.cursor.as_str(), "1:00000000000008:0000:8");
+    let ServerMessage::Snapshot(snapshot) = reader.client.next().await else {
+        panic!("a snapshot comes first")
+    };
+    assert_eq!(snapshot.cursor, begun.cursor);
+    assert_eq!(snapshot.state[&topic("transfers")][&key("alice")].as_str(), "\"8\"");
+    take(&server, &[block("a21", "a20", 1)]).await;
+    let expected: Vec<_> = (9..=21).map(|height| format!("a{height}-0")).collect();
+    assert_eq!(reader.words(13).await, expected);
+    assert_eq!(reader.value.as_deref(), Some("\"21\""));
+}
+
+// Chain behaviour 13
+async fn who_waits_for_confirmation_is_told_late_and_never_of_a_revoke(mut server: TestServer) {
+    take(&server, &[block("a1", "a0", 1), block("a2", "a1", 1), block("b2", "a1", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(Some("1:0:0:0"), Some(Mode::Confirmed), false).await;
+    let mut parent = "b2".to_owned();
+    for height in 3..=14 {
+        let name = format!("b{height}");
+        take(&server, &[block(&name, &parent, 0)]).await;
+        parent = name;
+    }
+    assert_eq!(reader.words(2).await, ["a1-0", "b2-0"]);
+    let cursor = reader.cursor.clone();
+    server.restart().await;
+    take(&server, &[block("b15", "b14", 1)]).await;
+    for height in 16..=27 {
+        take(&server, &[block(&format!("b{height}"), &format!("b{}", height - 1), 0)]).await;
+    }
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(Some(&cursor), Some(Mode::Confirmed), false).await;
+    assert_eq!(reader.words(1).await, ["b15-0"]);
+}
+
+// Chain behaviour 3
+async fn a_position_that_can_not_be_served_is_one_reset(server: TestServer) {
+    take(&server, &[block("a1", "a0", 2), block("a2", "a1", 2)]).await;
+    server.store().trim_chain(CHAIN, gapless_proto::Seq::new(3).unwrap()).await.unwrap();
+    for (cursor, reason) in [
+        ("1:1:0:1", TopicResetReason::CursorExpired),
+        ("1:1:0", TopicResetReason::CursorExpired),
+        ("1:2:0:99", TopicResetReason::CursorAhead),
+        ("1:9:0", TopicResetReason::CursorAhead),
+    ] {
+        let mut reader = Reader::connect(&server).await;
+        let begun = reader.subscribe(Some(cursor), None, false).await;
+        let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("a reset follows") };
+        assert_eq!((reset.sub, reset.reason), (begun.sub, reason), "{cursor}");
+        take(&server, &[block("a3", "a2", 1)]).await;
+        let rid = reader.client.next_rid();
+        reader.client.tell(&ClientMessage::Unsubscribe { rid, sub: begun.sub }).await;
+        assert_eq!(reader.client.expect_error_code(rid).await, ErrorCode::NotFound, "it has ended");
+    }
+    for (cursor, word) in
+        [("2:1:0:1", "of the chain 2"), ("garbage", "a cursor of a chain is"), ("1:1:0:x", "a cursor")]
+    {
+        let mut reader = Reader::connect(&server).await;
+        let rid = reader.ask(&["chain:1:transfers"], Some(cursor), None, false).await;
+        let error = reader.client.expect_error(rid).await;
+        assert_eq!(error.code, ErrorCode::BadRequest);
+        assert!(error.message.contains(word), "{}", error.message);
+    }
+}
+
+// Chain behaviour 12
+async fn a_feed_that_begins_anew_is_a_reset_for_all(server: TestServer) {
+    take(&server, &[block("a1", "a0", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(None, None, false).await;
+    server.store().restart_chain(CHAIN).await.unwrap();
+    let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("a reset comes") };
+    assert_eq!(reset.reason, TopicResetReason::EpochChanged);
+    take(&server, &[block("c9", "c8", 1)]).await;
+    reader.subscribe(Some("1:0:0"), None, false).await;
+    let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("what was before is gone") };
+    assert_eq!(reset.reason, TopicResetReason::CursorExpired);
+}
+
+async fn several_subscriptions_of_one_connection_go_their_own_ways(server: TestServer) {
+    take(&server, &[block("a1", "a0", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    let first = reader.subscribe(None, None, false).await.sub;
+    let second = reader.subscribe(Some("1:0:0:0"), None, false).await.sub;
+    assert_ne!(first, second);
+    let ServerMessage::TopicEvent(event) = reader.client.next().await else { panic!("an event comes") };
+    assert_eq!((event.sub, event.topic), (second, topic("transfers")));
+    let rid = reader.client.next_rid();
+    reader.client.tell(&ClientMessage::Unsubscribe { rid, sub: second }).await;
+    assert_eq!(reader.client.next().await, ServerMessage::Unsubscribed { rid, sub: second });
+    take(&server, &[block("a2", "a1", 1)]).await;
+    let ServerMessage::TopicEvent(event) = reader.client.next().await else { panic!("an event comes") };
+    assert_eq!(event.sub, first);
+
+    let rid = reader.ask(&["chain:1:transfers", "chain:2:transfers"], None, None, false).await;
+    assert_eq!(reader.client.expect_error_code(rid).await, ErrorCode::BadRequest);
+    let rid = reader.ask(&["chain:7:transfers"], None, None, false).await;
+    assert_eq!(reader.client.expect_error_code(rid).await, ErrorCode::NotFound);
+}
+
+async fn a_topic_is_told_only_to_those_who_may_read_it(server: TestServer) {
+    take(&server, &[block("a1", "a0", 1)]).await;
+    for (scope, is_allowed) in [
+        ("", false),
+        ("read:chain:1:other", false),
+        ("read:chain:1:transfers", true),
+        ("read:chain:*", true),
+        ("service", true),
+    ] {
+        let mut reader = Reader::connect_as(&server, scope).await;
+        let rid = reader.ask(&["chain:1:transfers"], None, None, false).await;
+        if is_allowed {
+            reader.expect_subscribed(rid).await;
+        } else {
+            assert_eq!(reader.client.expect_error_code(rid).await, ErrorCode::Forbidden, "{scope}");
+        }
+    }
+}
+
+async fn commits_that_come_at_once_are_told_in_order(server: TestServer) {
+    take(&server, &[block("a1", "a0", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(None, None, false).await;
+    let (first, second) = ([block("a2", "a1", 1)], [block("a3", "a2", 1)]);
+    tokio::join!(take(&server, &first), take(&server, &second));
+    assert_eq!(reader.words(2).await, ["a2-0", "a3-0"]);
+}
+
+#[tokio::test]
+async fn what_nobody_told_of_is_found_in_the_store() {
+    let (server, _store) =
+        TestServer::start_deaf_with(|config| config.upkeep.heads_interval = Duration::from_millis(20)).await;
+    take(&server, &[block("a1", "a0", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(None, None, false).await;
+    take(&server, &[block("a2", "a1", 1), block("b2", "a1", 2)]).await;
+    assert_eq!(reader.words(2).await, ["b2-0", "b2-1"]);
+}
+
+// Chain behaviour 4
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_stops_reading_is_reset_once_and_delays_nobody() {
+    let server = TestServer::start_with(|config| {
+        config.session.write_stall_max = Duration::from_secs(3_600);
+        config.session.heartbeat.ping_after = Duration::from_secs(3_600);
+    })
+    .await;
+    take(&server, &[block("a1", "a0", 1)]).await;
+    let mut stuck = Reader::connect(&server).await;
+    stuck.subscribe(None, None, false).await;
+    let mut other = Reader::connect(&server).await;
+    other.subscribe(None, None, false).await;
+    let mut told = 0;
+    for height in 2..=40 {
+        let mut large = block(&format!("a{height}"), &format!("a{}", height - 1), 100);
+        for event in &mut large.events {
+            event.payload = Body::from_text(format!("\"{}\"", "x".repeat(4_000))).unwrap();
+        }
+        take(&server, &[large]).await;
+        told += other.told(100).await.len();
+    }
+    assert_eq!(told, 3_900);
+
+    let mut read = 0;
+    let reason = loop {
+        match stuck.client.next().await {
+            ServerMessage::TopicEvent(event) => {
+                read += 1;
+                stuck.cursor = event.cursor.to_string();
+            }
+            ServerMessage::Reset(reset) => break reset.reason,
+            other => panic!("unexpected {other:?}"),
+        }
+    };
+    assert_eq!(reason, TopicResetReason::SlowConsumer);
+    assert!(read < 3_900, "the kernel took everything");
+    let cursor = stuck.cursor.clone();
+    stuck.subscribe(Some(&cursor), None, false).await;
+    assert_eq!(stuck.told(3_900 - read).await.len(), 3_900 - read);
+}
+
+/// A reader and the position that it was told of.
+struct Reader {
+    client: Client,
+    cursor: String,
+    /// The newest value of `alice`.
+    value: Option<String>,
+}
+
+impl Reader {
+    async fn connect(server: &TestServer) -> Self {
+        Self::connect_as(server, "read:*").await
+    }
+
+    async fn connect_as(server: &TestServer, scope: &str) -> Self {
+        let token = server.scoped_token("alice", Scopes::parse(scope).unwrap());
+        let mut client = Client::connect(server.address(), &token).await.unwrap();
+        client.expect_welcome().await;
+        Self { client, cursor: String::new(), value: None }
+    }
+
+    async fn ask(
+        &mut self,
+        topics: &[&str],
+        cursor: Option<&str>,
+        mode: Option<Mode>,
+        snapshot: bool,
+    ) -> Rid {
+        let rid = self.client.next_rid();
+        let topics = topics.iter().map(|name| Topic::new(name).unwrap()).collect();
+        let cursor = cursor.map(|cursor| Cursor::new(cursor).unwrap());
+        let subscribe = Subscribe { rid, topics, cursor, mode, snapshot: snapshot.then_some(true) };
+        self.client.tell(&ClientMessage::Subscribe(subscribe)).await;
+        rid
+    }
+
+    async fn subscribe(&mut self, cursor: Option<&str>, mode: Option<Mode>, snapshot: bool) -> Subscribed {
+        let rid = self.ask(&["chain:1:transfers"], cursor, mode, snapshot).await;
+        self.expect_subscribed(rid).await
+    }
+
+    async fn expect_subscribed(&mut self, rid: Rid) -> Subscribed {
+        match self.client.next().await {
+            ServerMessage::Subscribed(subscribed) if subscribed.rid == rid => subscribed,
+            other => panic!("expected the subscription to begin, got {other:?}"),
+        }
+    }
+
+    /// The next things that are told, with their cursors.
+    async fn told(&mut self, count: usize) -> Vec<String> {
+        let mut told = Vec::new();
+        while told.len() < count {
+            match self.client.next().await {
+                ServerMessage::TopicEvent(event) => {
+                    self.cursor = event.cursor.to_string();
+                    self.value = event.values.get(&key("alice")).map(|value| value.as_str().to_owned());
+                    told.push(format!("{} {}", event.payload.as_str().trim_matches('"'), event.cursor));
+                }
+                ServerMessage::Revoke(revoke) => {
+                    self.cursor = revoke.from_cursor.to_string();
+                    told.push(format!("revoke {}", revoke.from_cursor));
+                }
+                other => panic!("expected an event or a revoke, got {other:?}"),
+            }
+        }
+        told
+    }
+
+    async fn words(&mut self, count: usize) -> Vec<String> {
+        let told = self.told(count).await;
+        told.iter().map(|told| told.split(' ').next().unwrap().to_owned()).collect()
+    }
+}
+
+async fn take(server: &TestServer, blocks: &[Block]) {
+    let ingestion = Ingestion { blocks: blocks.to_vec(), ..Ingestion::default() };
+    server.store().ingest(CHAIN, ingestion).await.unwrap();
+}
+
+/// A block that is named by its branch and height, as in `a7`, with so many events, each of which adds 1 to what alice has.
+fn block(name: &str, parent: &str, events: u32) -> Block {
+    let event = |log: u32| ChainEvent {
+        log,
+        topic: Topic::new("transfers").unwrap(),
+        payload: Body::from_text(format!("\"{name}-{log}\"")).unwrap(),
+        changes: vec![Change { key: key("alice"), effect: Effect::Add("1".parse().unwrap()) }],
+    };
+    Block {
+        number: BlockNumber::new(name[1..].parse().unwrap()).unwrap(),
+        hash: hash(name),
+        parent: hash(parent),
+        time: 0,
+        events: (0..events).map(event).collect(),
+    }
+}
+
+fn hash(name: &str) -> BlockHash {
+    let mut bytes = [0; 32];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    BlockHash(bytes)
+}
+
+fn topic(name: &str) -> Topic {
+    Topic::new(&format!("chain:1:{name}")).unwrap()
+}
+
+fn key(name: &str) -> ValueKey {
+    ValueKey::new(name).unwrap()
+}

@@ -1,0 +1,155 @@
+//! Blocks in, and server-sent events out.
+
+use std::time::Duration;
+
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use super::api::{Api, Caller};
+use crate::client::within;
+
+const BLOCKS: &str = "/v1/chains/1/blocks";
+
+#[tokio::test]
+async fn blocks_are_taken_whole_and_may_be_sent_again() {
+    let server = Api::start().await;
+    let backend = server.service();
+    backend.get("/v1/chains/1").await.refused(404, "NOT_FOUND");
+    let request = json!({"blocks": [block(1, "a", "0", 2), block(2, "a", "a", 1)], "finalized": 1});
+    for taken in [2, 0] {
+        let answer = backend.post(BLOCKS, &request).await.done();
+        assert_eq!((&answer["taken"], &answer["revoked"]), (&json!(taken), &json!(0)));
+        assert_eq!(answer["block"], json!({"number": 2, "hash": hash(2, "a")}));
+        assert_eq!((&answer["head"], &answer["chain"]), (&json!(3), &json!("1")));
+    }
+    let reorg = json!({"blocks": [block(2, "b", "a", 0), block(3, "b", "b", 0)]});
+    assert_eq!(backend.post(BLOCKS, &reorg).await.done()["revoked"], 1);
+    assert_eq!(server.user("alice").get("/v1/chains/1").await.done()["finalized"], 1);
+}
+
+#[tokio::test]
+async fn blocks_that_can_not_be_taken_are_named_and_nothing_of_them_is_stored() {
+    let server = Api::start().await;
+    let backend = server.service();
+    server.user("alice").post(BLOCKS, &json!({"blocks": []})).await.refused(403, "FORBIDDEN");
+    let first = json!({"blocks": [block(1, "a", "0", 1), block(2, "a", "a", 0)], "finalized": 2});
+    backend.post(BLOCKS, &first).await.done();
+
+    let gap = json!({"blocks": [block(3, "a", "a", 0), block(5, "a", "a", 0)]});
+    let message = backend.post(BLOCKS, &gap).await.refused(409, "MISSING_PARENT");
+    assert!(message.contains(&hash(3, "a")), "{message}");
+    let deep = json!({"blocks": [block(2, "b", "a", 0)]});
+    backend.post(BLOCKS, &deep).await.refused(409, "DEEP_REORG");
+    let unknown = json!({"head": hash(9, "z")});
+    backend.post(BLOCKS, &unknown).await.refused(409, "MISSING_PARENT");
+    let mut twice = block(3, "a", "a", 2);
+    twice["events"][1]["log"] = json!(0);
+    backend.post(BLOCKS, &json!({"blocks": [twice]})).await.refused(400, "BAD_REQUEST");
+    backend.post("/v1/chains/18446744073709551616/blocks", &first).await.refused(400, "BAD_REQUEST");
+    let mistyped = json!({"blocks": [block(3, "a", "a", 0)], "finalised": 1});
+    let message = backend.post(BLOCKS, &mistyped).await.refused(400, "BAD_REQUEST");
+    assert!(message.contains("finalised"), "{message}");
+    assert_eq!(backend.get("/v1/chains/1").await.done()["block"]["number"], 2);
+}
+
+#[tokio::test]
+async fn an_operator_begins_a_feed_anew() {
+    let server = Api::start().await;
+    server.service().post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+    server.service().post("/v1/admin/chains/1/restart", &json!({})).await.refused(403, "FORBIDDEN");
+    let anew = server.admin().post("/v1/admin/chains/1/restart", &json!({})).await.done();
+    assert_eq!((&anew["head"], &anew["min_seq"]), (&json!(1), &json!(2)));
+    server.admin().post("/v1/admin/chains/9/restart", &json!({})).await.refused(404, "NOT_FOUND");
+}
+
+// Chain behaviours 2, 7
+#[tokio::test]
+async fn an_event_source_that_comes_back_misses_nothing() {
+    let server = Api::start_open().await;
+    let reader = server.anonymous().with_header("x-gapless-user", "alice");
+    reader.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+    let mut source = Source::open(&reader, "topics=chain:1:transfers", None).await;
+    assert_eq!(source.next().await.0, "subscribed");
+    reader.post(BLOCKS, &json!({"blocks": [block(2, "a", "a", 1)]})).await.done();
+    let (name, data) = source.next().await;
+    assert_eq!((name.as_str(), &data["payload"]), ("event", &json!("2a-0")));
+    assert_eq!(source.id, "1:00000000000002:0000:2");
+    let id = source.id.clone();
+    drop(source);
+
+    reader.post(BLOCKS, &json!({"blocks": [block(2, "b", "a", 1), block(3, "b", "b", 1)]})).await.done();
+    let mut source = Source::open(&reader, "topics=chain:1:transfers", Some(&id)).await;
+    let told = [source.next().await, source.next().await, source.next().await, source.next().await];
+    assert_eq!(told.each_ref().map(|(name, _)| name.as_str()), ["subscribed", "revoke", "event", "event"]);
+    assert_eq!(told[1].1["fromCursor"], "1:00000000000001:0000:3");
+    assert_eq!([&told[2].1["payload"], &told[3].1["payload"]], [&json!("2b-0"), &json!("3b-0")]);
+}
+
+#[tokio::test]
+async fn an_event_source_is_refused_what_it_may_not_read_and_what_can_not_be() {
+    let server = Api::start().await;
+    server.service().post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+    server.user("alice").get("/v1/events?topics=chain:1:transfers").await.refused(403, "FORBIDDEN");
+    let backend = server.service();
+    for (query, code) in [
+        ("topics=", "BAD_REQUEST"),
+        ("topics=transfers", "BAD_REQUEST"),
+        ("topics=chain:1:a&mode=sometimes", "BAD_REQUEST"),
+        ("topics=chain:1:a&cursor=2:0:0:0", "BAD_REQUEST"),
+        ("topics=chain:1:a&since=1", "BAD_REQUEST"),
+    ] {
+        backend.get(&format!("/v1/events?{query}")).await.refused(400, code);
+    }
+    backend.get("/v1/events?topics=chain:7:a").await.refused(404, "NOT_FOUND");
+}
+
+/// What a browser calls an `EventSource`, as far as it matters here.
+struct Source {
+    response: Response,
+    text: String,
+    id: String,
+}
+
+impl Source {
+    async fn open(reader: &Caller, query: &str, last: Option<&str>) -> Self {
+        let request = reader.request(Method::GET, &format!("/v1/events?{query}"));
+        let request = last.iter().fold(request, |request, last| request.header("last-event-id", *last));
+        let response: Response = request.timeout(Duration::from_secs(60)).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { response, text: String::new(), id: String::new() }
+    }
+
+    /// The next event's name and data.
+    async fn next(&mut self) -> (String, Value) {
+        let event = loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
+                if event.starts_with(':') {
+                    continue;
+                }
+                break event;
+            }
+            let chunk = within(self.response.chunk()).await.unwrap().expect("the stream goes on");
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        };
+        let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        if let Some(id) = field("id") {
+            self.id = id.to_owned();
+        }
+        (field("event").unwrap().to_owned(), serde_json::from_str(field("data").unwrap()).unwrap())
+    }
+}
+
+fn block(number: u64, branch: &str, parent: &str, events: u64) -> Value {
+    let event = |log: u64| {
+        json!({"log": log, "topic": "transfers", "payload": format!("{number}{branch}-{log}"),
+               "changes": [{"key": "alice", "add": "1"}]})
+    };
+    json!({"number": number, "hash": hash(number, branch), "parent": hash(number - 1, parent), "time": 1_767_225_600,
+           "events": (0..events).map(event).collect::<Vec<_>>()})
+}
+
+fn hash(number: u64, branch: &str) -> String {
+    format!("0x{number:062x}{:02x}", branch.as_bytes()[0])
+}
