@@ -12,7 +12,7 @@ use tokio::time;
 use crate::shell::{Request, Shell};
 use crate::{
     ClientEvent, Credentials, Delivered, LocalState, OutboxId, RefusedSend, SendError, ServerUrl, Session,
-    SessionConfig, StopReason, WatchError,
+    SessionConfig, StopReason, Topics, TopicsId, WatchError,
 };
 
 /// What a [`Client`] needs to know.
@@ -128,6 +128,14 @@ impl Client {
         let request = Request::Watch { conv: conv.clone(), start, done };
         self.requests.send(request).await.map_err(|_| WatchError::Stopped)?;
         is_done.await.map_err(|_| WatchError::Stopped)?
+    }
+
+    /// Follows topics of a chain; what happens to the subscription is told as [`ClientEvent::Topics`]. It is kept in memory: an application
+    /// that wants to go on later keeps the cursor together with what it made of the events.
+    pub async fn subscribe(&self, topics: Topics) -> Result<TopicsId, WatchError> {
+        let (done, is_done) = oneshot::channel();
+        self.requests.send(Request::Subscribe { topics, done }).await.map_err(|_| WatchError::Stopped)?;
+        is_done.await.map_err(|_| WatchError::Stopped)
     }
 
     /// Ends the client and waits until it has ended. Events that weren't taken are dropped; unanswered messages stay in

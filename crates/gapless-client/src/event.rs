@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::{TopicsId, TopicsTold};
 use gapless_core::{Advance, OutboxId, PageError, ResetReason};
 use gapless_proto::{ConvId, DeviceId, Epoch, ErrorCode, Key, Seq, SessionId, Timestamp, UserId};
 
@@ -57,6 +58,22 @@ pub enum ClientEvent {
     Sent(Delivered),
     /// A message was refused for good and is no longer in the outbox.
     SendRefused(RefusedSend),
+    /// Something happened to a subscription.
+    Topics {
+        /// To which.
+        id: TopicsId,
+        /// What.
+        told: TopicsTold,
+    },
+    /// The server won't serve a subscription; it has ended.
+    TopicsRefused {
+        /// Which.
+        id: TopicsId,
+        /// Why.
+        code: ErrorCode,
+        /// What to do about it.
+        message: String,
+    },
     /// The token expires soon and there is no way to get another one.
     TokenExpiring {
         /// When.
@@ -124,6 +141,13 @@ pub enum DisconnectReason {
     HeartbeatTimeout,
     /// The server answers pings but left a request unanswered.
     RequestUnanswered,
+    /// A subscription couldn't begin for a passing reason. It is asked for again over another connection.
+    SubscriptionFailed {
+        /// Why.
+        code: ErrorCode,
+        /// What the server says about it.
+        message: String,
+    },
     /// A send failed for a passing reason. All that is unanswered goes again in order, over another connection.
     SendFailed {
         /// Why.
@@ -141,6 +165,9 @@ impl fmt::Display for DisconnectReason {
             Self::ConnectTimeout => f.write_str("no connection came about in time"),
             Self::HeartbeatTimeout => f.write_str("the server didn't answer a ping"),
             Self::RequestUnanswered => f.write_str("the server left a request unanswered"),
+            Self::SubscriptionFailed { code, message } => {
+                write!(f, "a subscription failed for now ({code}): {message}")
+            }
             Self::SendFailed { code, message } => write!(f, "a send failed for now ({code}): {message}"),
         }
     }

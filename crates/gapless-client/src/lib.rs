@@ -54,6 +54,7 @@ pub use handle_first::{HandleFirst, HandleFirstError, Handled};
 pub use memory_state::MemoryState;
 pub use server_url::{ServerUrl, ServerUrlError};
 pub use session::{
-    Closed, Command, ConnectionId, Follow, PersistId, SendError, Session, SessionConfig, WatchError,
+    Closed, Command, ConnectionId, Follow, PersistId, SendError, Session, SessionConfig, Topics, TopicsId,
+    TopicsStart, TopicsTold, WatchError,
 };
 pub use state::{Change, LocalState, Snapshot};

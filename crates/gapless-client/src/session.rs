@@ -10,6 +10,7 @@ mod persisting;
 mod requests;
 #[cfg(test)]
 mod tests;
+mod topics;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -25,9 +26,11 @@ use connection::Connection;
 use feeds::Feeds;
 use persisting::{Consequence, Persisting};
 use requests::Request;
+use topics::TopicSubscriptions;
 
 pub use command::{Command, ConnectionId, PersistId};
 pub use config::{Follow, SessionConfig};
+pub use topics::{Topics, TopicsId, TopicsStart, TopicsTold};
 
 /// Decides everything that a client does, without a socket, a clock or a disk.
 ///
@@ -48,6 +51,7 @@ pub struct Session {
     feeds: Feeds,
     outbox: Outbox,
     persisting: Persisting,
+    topics: TopicSubscriptions,
     reconnect: Backoff,
     /// Whether no connection has failed since the last healthy one.
     is_first_failure: bool,
@@ -131,6 +135,7 @@ impl Session {
             feeds: Feeds::new(config, snapshot.positions, seed),
             outbox: Outbox::new(config.outbox, snapshot.outbox),
             persisting: Persisting::default(),
+            topics: TopicSubscriptions::default(),
             reconnect: Backoff::new(config.reconnect, !seed),
             is_first_failure: true,
             needs_fresh_token: false,
@@ -189,16 +194,13 @@ impl Session {
             ServerMessage::Ping => self.transmit(ClientMessage::Pong),
             ServerMessage::Error(error) => self.handle_error(error, now),
             ServerMessage::Notice(notice) => self.handle_notice(&notice),
-            // It subscribes to nothing.
-            ServerMessage::Subscribed(_)
-            | ServerMessage::Unsubscribed { .. }
-            | ServerMessage::Snapshot(_)
-            | ServerMessage::TopicEvent(_)
-            | ServerMessage::Revoke(_)
-            | ServerMessage::Reset(_)
-            | ServerMessage::Progress(_)
-            | ServerMessage::Pong
-            | ServerMessage::Unknown { .. } => {}
+            ServerMessage::Subscribed(subscribed) => self.handle_subscribed(subscribed),
+            ServerMessage::Snapshot(snapshot) => self.handle_snapshot(snapshot),
+            ServerMessage::TopicEvent(event) => self.handle_topic_event(event),
+            ServerMessage::Revoke(revoke) => self.handle_revoke(revoke.sub, revoke.from_cursor),
+            ServerMessage::Progress(progress) => self.handle_progress(progress.sub, progress.cursor),
+            ServerMessage::Reset(reset) => self.handle_topics_reset(reset, now),
+            ServerMessage::Unsubscribed { .. } | ServerMessage::Pong | ServerMessage::Unknown { .. } => {}
         }
         self.pump(now);
     }

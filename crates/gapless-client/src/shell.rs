@@ -23,7 +23,7 @@ use wake::WakeWatch;
 use crate::credentials::FetchError;
 use crate::{
     ClientEvent, Closed, Command, ConnectionId, Credentials, Delivered, LocalState, OutboxId, PersistId,
-    RefusedSend, SendError, ServerUrl, Session, StopReason, WatchError,
+    RefusedSend, SendError, ServerUrl, Session, StopReason, Topics, TopicsId, WatchError,
 };
 
 /// Drives a [`Session`] with a real socket, clock and local state.
@@ -58,6 +58,10 @@ pub(crate) enum Request {
         conv: ConvId,
         start: Seq,
         done: oneshot::Sender<Result<(), WatchError>>,
+    },
+    Subscribe {
+        topics: Topics,
+        done: oneshot::Sender<TopicsId>,
     },
 }
 
@@ -136,6 +140,9 @@ impl<S: LocalState> Shell<S> {
             }
             Input::Request(Request::Watch { conv, start, done }) => {
                 done.send(self.session.watch(&conv, start, now)).ok();
+            }
+            Input::Request(Request::Subscribe { topics, done }) => {
+                done.send(self.session.subscribe(topics, now)).ok();
             }
             Input::HangUp => {
                 self.is_held = false;
@@ -220,6 +227,8 @@ impl<S: LocalState> Shell<S> {
             | ClientEvent::Reset { .. }
             | ClientEvent::Refused { .. }
             | ClientEvent::TokenExpiring { .. }
+            | ClientEvent::Topics { .. }
+            | ClientEvent::TopicsRefused { .. }
             | ClientEvent::Fault(_) => {}
         }
         let event = match self.untold.is_empty().then(|| self.events.try_send(event.clone())) {

@@ -251,6 +251,8 @@ impl Checks {
             | ClientEvent::UpToDate { .. }
             | ClientEvent::Reset { .. }
             | ClientEvent::Refused { .. }
+            | ClientEvent::Topics { .. }
+            | ClientEvent::TopicsRefused { .. }
             | ClientEvent::TokenExpiring { .. } => Ok(()),
         }
     }

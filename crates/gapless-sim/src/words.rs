@@ -126,7 +126,11 @@ impl fmt::Display for Words<'_, ClientEvent> {
             ClientEvent::Refused { conv, code, .. } => write!(f, "{conv} refused: {code:?}"),
             ClientEvent::Sent(sent) => write!(f, "{} sent as {}@{}", sent.key, sent.seq, sent.epoch),
             ClientEvent::SendRefused(refused) => write!(f, "{} refused: {:?}", refused.key, refused.code),
-            event @ (ClientEvent::TokenExpiring { .. } | ClientEvent::Fault(_) | ClientEvent::Stopped(_)) => {
+            event @ (ClientEvent::Topics { .. }
+            | ClientEvent::TopicsRefused { .. }
+            | ClientEvent::TokenExpiring { .. }
+            | ClientEvent::Fault(_)
+            | ClientEvent::Stopped(_)) => {
                 write!(f, "{event:?}")
             }
         }

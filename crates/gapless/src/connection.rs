@@ -146,6 +146,8 @@ impl Weather {
             | ClientEvent::Refused { .. }
             | ClientEvent::Sent(_)
             | ClientEvent::SendRefused(_)
+            | ClientEvent::Topics { .. }
+            | ClientEvent::TopicsRefused { .. }
             | ClientEvent::Stopped(_) => None,
         }
     }

@@ -2,6 +2,7 @@
 
 mod patience;
 mod print;
+mod topics;
 
 use std::future::pending;
 use std::path::PathBuf;
@@ -33,7 +34,11 @@ pub(crate) struct Args {
     connection: Connection,
 
     /// The conversation.
-    conv: ConvId,
+    #[arg(required_unless_present = "topics")]
+    conv: Option<ConvId>,
+
+    #[command(flatten)]
+    topics: topics::TopicArgs,
 
     /// Begin after this seq instead of at the beginning. A position in --state goes before it.
     #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
@@ -60,20 +65,28 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let config = args.connection.config()?;
+        let Some(conv) = args.conv.clone() else {
+            return topics::tail(&args.topics, &args.connection, config, args.json).await;
+        };
         match &args.state {
-            Some(folder) => tail(&args, config, FileState::open(folder)?).await,
-            None => tail(&args, config, MemoryState::new()).await,
+            Some(folder) => tail(&args, &conv, config, FileState::open(folder)?).await,
+            None => tail(&args, &conv, config, MemoryState::new()).await,
         }
     })
 }
 
-async fn tail(args: &Args, config: ClientConfig, state: impl LocalState) -> anyhow::Result<ExitCode> {
+async fn tail(
+    args: &Args,
+    conv: &ConvId,
+    config: ClientConfig,
+    state: impl LocalState,
+) -> anyhow::Result<ExitCode> {
     let screen = Screen::new();
     let mut printer = Printer::new(screen.clone(), args.json, args.after);
     let failure = printer.failure();
     let state = HandleFirst::new(state, move |what: Handled<'_>| printer.print(what));
     let (client, mut events) = Client::start(config, state).await?;
-    match client.watch_after(&args.conv, args.after.unwrap_or(Seq::ZERO)).await {
+    match client.watch_after(conv, args.after.unwrap_or(Seq::ZERO)).await {
         // If it has stopped already, the events say why.
         Ok(()) | Err(WatchError::Stopped) => {}
         Err(error @ WatchError::TooMany { .. }) => return Err(error.into()),
@@ -167,6 +180,8 @@ async fn follow(args: &Args, screen: &Screen, events: &mut Events) -> End {
             | ClientEvent::Sent(_)
             | ClientEvent::SendRefused(_)
             | ClientEvent::TokenExpiring { .. }
+            | ClientEvent::Topics { .. }
+            | ClientEvent::TopicsRefused { .. }
             | ClientEvent::Fault(_) => {}
         }
     }

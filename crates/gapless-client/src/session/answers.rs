@@ -75,6 +75,7 @@ impl Session {
                 self.give_up(DisconnectReason::SendFailed { code, message }, retry_after, now);
             }
             Some(Request::Send(id)) => self.refuse_send(id, error.code, error.message),
+            Some(Request::Subscribe(id)) => self.handle_topics_refused(id, error, now),
             Some(Request::Sync { conv, asked }) => self.handle_sync_refused(&conv, asked, &error, now),
             // The server ends the connection when the token that it has expires.
             Some(Request::Renew) | None => {
@@ -124,7 +125,7 @@ impl Session {
         }
     }
 
-    fn take_request(&mut self, rid: Rid) -> Option<Request> {
+    pub(super) fn take_request(&mut self, rid: Rid) -> Option<Request> {
         self.connection.live()?.requests.remove(rid)
     }
 }

@@ -46,6 +46,7 @@ impl Session {
         for conv in self.feeds.conversations() {
             self.with_feed(&conv, None, now, FeedReader::handle_connected);
         }
+        self.subscribe_all(now);
     }
 
     /// Sees to it that the local state is this user's and nobody else's.

@@ -6,6 +6,8 @@ use std::time::Instant;
 use gapless_core::{OutboxId, SyncRequest};
 use gapless_proto::{ConvId, Rid};
 
+use super::topics::TopicsId;
+
 /// The unanswered requests of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
@@ -18,6 +20,7 @@ pub(super) enum Request {
     Send(OutboxId),
     Sync { conv: ConvId, asked: SyncRequest },
     Renew,
+    Subscribe(TopicsId),
 }
 
 impl Requests {

@@ -1,6 +1,7 @@
 //! Each test is a rule of [`Session`].
 
 mod bench;
+mod topics;
 
 use std::time::Duration;
 

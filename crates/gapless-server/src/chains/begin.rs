@@ -93,6 +93,8 @@ async fn resumed(
 ) -> Result<Result<Place, TopicResetReason>, Refusal> {
     let passed = match cursor.seq {
         Some(seq) => seq,
+        // The beginning, as far as it is kept.
+        None if cursor.point == ChainPoint::default() => info.min_seq.prev(),
         None if info.block.is_none_or(|block| block.number < cursor.point.block) => {
             return Ok(Err(TopicResetReason::CursorAhead));
         }

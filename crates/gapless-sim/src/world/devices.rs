@@ -292,6 +292,8 @@ impl World {
             | ClientEvent::Entries { .. }
             | ClientEvent::UpToDate { .. }
             | ClientEvent::TokenExpiring { .. }
+            | ClientEvent::Topics { .. }
+            | ClientEvent::TopicsRefused { .. }
             | ClientEvent::Fault(_)
             | ClientEvent::Stopped(_) => {}
         }

@@ -44,6 +44,8 @@ impl Patience {
             | ClientEvent::Sent(_)
             | ClientEvent::SendRefused(_)
             | ClientEvent::TokenExpiring { .. }
+            | ClientEvent::Topics { .. }
+            | ClientEvent::TopicsRefused { .. }
             | ClientEvent::Fault(_)
             | ClientEvent::Stopped(_) => {}
         }

@@ -178,7 +178,8 @@ impl Screen {
     }
 }
 
-fn print(lines: &str) -> Result<(), Failure> {
+/// Writes lines to stdout, at once.
+pub(super) fn print(lines: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -12,6 +12,7 @@ mod migrate;
 mod send;
 mod serve;
 mod tail;
+mod tail_topics;
 mod tls;
 mod token;
 mod websocket;

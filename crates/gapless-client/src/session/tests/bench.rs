@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gapless_core::{Advance, ResetReason};
 use gapless_proto::{
-    DeviceId, Entry, Epoch, ErrorReply, Event, Kind, Page, Sent, SessionId, Timestamp, UserId, Welcome,
+    DeviceId, Entry, Epoch, ErrorReply, Event, Kind, Page, Sent, SessionId, Subscribe, Timestamp, UserId,
+    Welcome,
 };
 
 use super::super::*;
@@ -183,9 +184,10 @@ impl Bench {
                     self.last_rid = Some(*rid);
                     self.last_sync = Some((*rid, limit.unwrap()));
                 }
-                Command::Transmit { message: ClientMessage::Send { rid, .. }, .. } => {
-                    self.last_rid = Some(*rid)
-                }
+                Command::Transmit {
+                    message: ClientMessage::Send { rid, .. } | ClientMessage::Subscribe(Subscribe { rid, .. }),
+                    ..
+                } => self.last_rid = Some(*rid),
                 Command::Transmit { .. }
                 | Command::Connect { .. }
                 | Command::Close { .. }
@@ -225,7 +227,12 @@ pub(super) fn message_in_words(message: &ClientMessage) -> String {
         ClientMessage::Renew { token, .. } => format!("renew {token}"),
         ClientMessage::Ping => "ping".to_owned(),
         ClientMessage::Pong => "pong".to_owned(),
-        ClientMessage::Subscribe(subscribe) => format!("subscribe {:?}", subscribe.topics),
+        ClientMessage::Subscribe(Subscribe { topics, cursor, snapshot, .. }) => {
+            let topics: Vec<_> = topics.iter().map(ToString::to_string).collect();
+            let cursor = cursor.iter().map(|cursor| format!(" after {cursor}")).collect::<String>();
+            let snapshot = if *snapshot == Some(true) { " with a snapshot" } else { "" };
+            format!("subscribe {}{cursor}{snapshot}", topics.join(","))
+        }
         ClientMessage::Unsubscribe { sub, .. } => format!("unsubscribe {sub}"),
     }
 }
@@ -258,7 +265,20 @@ pub(super) fn event_in_words(event: &ClientEvent) -> String {
         ClientEvent::SendRefused(refused) => format!("refused {} {:?}", refused.key, refused.code),
         ClientEvent::TokenExpiring { .. } => "token expires".to_owned(),
         ClientEvent::Fault(_) => "fault".to_owned(),
+        ClientEvent::Topics { told, .. } => format!("topics {}", told_in_words(told)),
+        ClientEvent::TopicsRefused { code, .. } => format!("topics refused {code:?}"),
         ClientEvent::Stopped(_) => "stopped".to_owned(),
+    }
+}
+
+fn told_in_words(told: &TopicsTold) -> String {
+    match told {
+        TopicsTold::Begun { cursor } => format!("begun {cursor}"),
+        TopicsTold::Snapshot(snapshot) => format!("snapshot {}", snapshot.cursor),
+        TopicsTold::Event(event) => format!("event {}", event.cursor),
+        TopicsTold::Revoke { cursor } => format!("revoke {cursor}"),
+        TopicsTold::Progress { cursor } => format!("progress {cursor}"),
+        TopicsTold::Reset(reason) => format!("reset {reason:?}"),
     }
 }
 
