@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use gapless_core::{BlockRefusal, ChainEntry, EventRefusal};
 use gapless_proto::{
-    Block, BlockHash, BlockNumber, BlockRef, Body, ChainId, ChainPoint, Epoch, Seq, Topic, ValueKey,
+    Block, BlockHash, BlockNumber, BlockRef, Body, ChainId, ChainPoint, Epoch, Seq, Timestamp, Topic,
+    ValueKey,
 };
 
 use crate::StoreError;
@@ -48,6 +49,9 @@ pub trait ChainStore: Send + Sync + 'static {
     /// Deletes the log below a seq, at most up to the head, in bounded steps. The newest version of each value stays. Returns the
     /// oldest seq that is kept now; `None` when the chain has no feed.
     async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError>;
+
+    /// Raises the epochs of all chains: what must be done after a restore from backup. Returns how many were raised.
+    async fn raise_chain_epochs(&self) -> Result<u64, StoreError>;
 
     /// Begins the feed of a chain anew, after a reorg deeper than what can be taken back: deletes all blocks, entries and values and
     /// raises the epoch. Seqs go on, so that no cursor fits by accident. `None` when the chain has no feed.
@@ -120,6 +124,33 @@ pub struct ChainInfo {
     pub block: Option<BlockRef>,
     /// Up to which height the chain never changes again.
     pub finalized: Option<BlockNumber>,
+    /// The seqs that nobody has, since the log was rewound there.
+    pub rewound: Option<Rewound>,
+}
+
+/// Seqs that a log leaves out since it was rewound: whoever holds one of them holds something of a life that is no more.
+///
+/// A cursor of a chain names no epoch. So that none of a lost life ever fits, the seqs go on at the time of the restore in milliseconds, which
+/// no log reaches that has fewer than a thousand entries a second from 1970 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewound {
+    /// The newest seq that the restored log has.
+    pub after: Seq,
+    /// The last seq that is left out.
+    pub to: Seq,
+}
+
+impl Rewound {
+    /// Where a log goes on that ends with `head`, at `now`.
+    pub(crate) fn at(head: Seq, now: Timestamp) -> Self {
+        let to = Seq::new(now.get()).unwrap_or(head).max(head.next());
+        Self { after: head, to }
+    }
+
+    /// Whether a seq is left out.
+    pub fn has(&self, seq: Seq) -> bool {
+        self.after < seq && seq <= self.to
+    }
 }
 
 /// A block that is kept.

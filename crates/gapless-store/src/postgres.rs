@@ -246,6 +246,10 @@ impl ChainStore for PostgresStore {
         }
     }
 
+    async fn raise_chain_epochs(&self) -> Result<u64, StoreError> {
+        self.chain_lane.raise_chain_epochs().await
+    }
+
     async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
         self.chain_lane.restart_chain(chain).await
     }

@@ -210,6 +210,10 @@ impl ChainStore for SqliteStore {
         }
     }
 
+    async fn raise_chain_epochs(&self) -> Result<u64, StoreError> {
+        self.job(|reply| Job::RaiseChainEpochs { reply }).await
+    }
+
     async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
         self.job(|reply| Job::RestartChain { chain, reply }).await
     }

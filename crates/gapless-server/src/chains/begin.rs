@@ -103,6 +103,9 @@ async fn resumed(
             None => return Ok(Err(TopicResetReason::CursorExpired)),
         },
     };
+    if info.rewound.is_some_and(|rewound| rewound.has(passed)) {
+        return Ok(Err(TopicResetReason::EpochChanged));
+    }
     if passed > info.head {
         return Ok(Err(TopicResetReason::CursorAhead));
     }

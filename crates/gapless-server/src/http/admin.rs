@@ -127,7 +127,7 @@ pub(crate) async fn raise_all_epochs(
     State(gateway): State<Arc<Gateway>>,
     Admin(identity): Admin,
 ) -> Result<axum::Json<EpochAnswer>, Refusal> {
-    let raised = gateway.store().raise_epoch(None).await?;
+    let raised = gateway.store().raise_epoch(None).await? + gateway.store().raise_chain_epochs().await?;
     tracing::info!(raised, by = %identity.user, "raised all epochs");
     Ok(axum::Json(EpochAnswer { raised }))
 }

@@ -20,6 +20,7 @@ on_both_stores!(
     who_waits_for_confirmation_is_told_late_and_never_of_a_revoke,
     a_position_that_can_not_be_served_is_one_reset,
     a_feed_that_begins_anew_is_a_reset_for_all,
+    a_cursor_of_a_life_that_is_no_more_is_named_even_when_the_log_has_overtaken_it,
     several_subscriptions_of_one_connection_go_their_own_ways,
     a_topic_is_told_only_to_those_who_may_read_it,
     commits_that_come_at_once_are_told_in_order,
@@ -148,9 +149,31 @@ async fn a_feed_that_begins_anew_is_a_reset_for_all(server: TestServer) {
     let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("a reset comes") };
     assert_eq!(reset.reason, TopicResetReason::EpochChanged);
     take(&server, &[block("c9", "c8", 1)]).await;
-    reader.subscribe(Some("1:0:0"), None, false).await;
+    reader.subscribe(Some("1:1:0"), None, false).await;
     let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("what was before is gone") };
     assert_eq!(reset.reason, TopicResetReason::CursorExpired);
+    reader.subscribe(Some("1:0:0"), None, false).await;
+    assert_eq!(reader.words(1).await, ["c9-0"], "the beginning is what is kept");
+}
+
+// Chain behaviour 3
+async fn a_cursor_of_a_life_that_is_no_more_is_named_even_when_the_log_has_overtaken_it(server: TestServer) {
+    take(&server, &[block("a1", "a0", 2)]).await;
+    server.store().raise_chain_epochs().await.unwrap();
+    take(&server, &[block("a2", "a1", 5)]).await;
+    for (cursor, words) in [("1:1:1:2", Some("a2-0")), ("1:2:0:3", None), ("1:2:4:7", None)] {
+        let mut reader = Reader::connect(&server).await;
+        reader.subscribe(Some(cursor), None, false).await;
+        match words {
+            Some(words) => assert_eq!(reader.words(1).await, [words]),
+            None => {
+                let ServerMessage::Reset(reset) = reader.client.next().await else {
+                    panic!("a reset follows")
+                };
+                assert_eq!(reset.reason, TopicResetReason::EpochChanged);
+            }
+        }
+    }
 }
 
 async fn several_subscriptions_of_one_connection_go_their_own_ways(server: TestServer) {

@@ -194,6 +194,10 @@ impl ChainStore for FaultyStore {
         self.inner.trim_chain(chain, below).await
     }
 
+    async fn raise_chain_epochs(&self) -> Result<u64, StoreError> {
+        self.inner.raise_chain_epochs().await
+    }
+
     async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
         self.inner.restart_chain(chain).await
     }

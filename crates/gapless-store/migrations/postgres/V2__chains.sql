@@ -6,6 +6,9 @@ CREATE TABLE chain (
     head        bigint NOT NULL,
     min_seq     bigint NOT NULL,
     finalized   bigint,
+    -- The seqs that are left out since the log was rewound: behind the first, up to the second.
+    gap_after   bigint,
+    gap_to      bigint,
     -- Rises with every ingestion, so that a gateway knows whether what it remembers of the blocks is up to date.
     version     bigint NOT NULL,
     created_at  bigint NOT NULL

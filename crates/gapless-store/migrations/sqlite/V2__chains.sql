@@ -6,6 +6,9 @@ CREATE TABLE chain (
     head        INTEGER NOT NULL,
     min_seq     INTEGER NOT NULL,
     finalized   INTEGER,
+    -- The seqs that are left out since the log was rewound: behind the first, up to the second.
+    gap_after   INTEGER,
+    gap_to      INTEGER,
     created_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

@@ -10,20 +10,22 @@ use tokio_postgres::Row;
 
 use super::fault::Fault;
 use super::rows;
-use crate::ChainInfo;
+use crate::{ChainInfo, Rewound};
 
 #[cfg(test)]
 pub(super) use statements::ALL;
 
-/// `epoch, head, min_seq, finalized, number, hash`.
+/// `epoch, head, min_seq, finalized, gap_after, gap_to, number, hash`.
 fn info(row: &Row, first: usize) -> Result<ChainInfo, Fault> {
-    let number = block_number_or_null(row, first + 4)?;
-    let hash = hash_or_null(row, first + 5)?;
+    let (after, to) = (rows::seq_or_null(row, first + 4)?, rows::seq_or_null(row, first + 5)?);
+    let number = block_number_or_null(row, first + 6)?;
+    let hash = hash_or_null(row, first + 7)?;
     Ok(ChainInfo {
         epoch: rows::epoch(row, first)?,
         head: rows::seq(row, first + 1)?,
         min_seq: rows::seq(row, first + 2)?,
         finalized: block_number_or_null(row, first + 3)?,
+        rewound: after.zip(to).map(|(after, to)| Rewound { after, to }),
         block: number.zip(hash).map(|(number, hash)| BlockRef { number, hash }),
     })
 }

@@ -55,6 +55,7 @@ enum Job {
     RaiseEpochs { convs: Vec<ConvId>, reply: Reply<u64> },
     Ingest { chain: ChainId, ingestion: Ingestion, reply: oneshot::Sender<Result<Ingested, IngestError>> },
     TrimChain { chain: ChainId, below: Seq, reply: Reply<Option<(Seq, bool)>> },
+    RaiseChainEpochs { reply: Reply<u64> },
     RestartChain { chain: ChainId, reply: Reply<Option<ChainInfo>> },
     Check { reply: Reply<()> },
 }
@@ -124,6 +125,11 @@ impl Lane {
         below: Seq,
     ) -> Result<Option<(Seq, bool)>, StoreError> {
         self.job(|reply| Job::TrimChain { chain, below, reply }).await
+    }
+
+    /// Raises the epochs of all chains.
+    pub(super) async fn raise_chain_epochs(&self) -> Result<u64, StoreError> {
+        self.job(|reply| Job::RaiseChainEpochs { reply }).await
     }
 
     /// Begins the feed of a chain anew.
@@ -282,6 +288,9 @@ impl Driver {
             Job::TrimChain { chain, below, reply } => {
                 let _ = reply.send(self.trim_chain(chain, below).await);
             }
+            Job::RaiseChainEpochs { reply } => {
+                let _ = reply.send(self.raise_chain_epochs().await);
+            }
             Job::RestartChain { chain, reply } => {
                 let _ = reply.send(self.restart_chain(chain).await);
             }
@@ -344,6 +353,20 @@ impl Driver {
             self.link.hang_up();
         }
         Ok(step?)
+    }
+
+    async fn raise_chain_epochs(&mut self) -> Result<u64, StoreError> {
+        let session = self.link.session().await?;
+        let raised = maintenance::raise_epochs(session, now()).await;
+        if raised.is_err() {
+            self.link.hang_up();
+        }
+        let news = raised?;
+        let raised = news.len() as u64;
+        for news in news {
+            self.news.publish_chain(news);
+        }
+        Ok(raised)
     }
 
     async fn restart_chain(&mut self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {

@@ -8,12 +8,12 @@ use gapless_proto::{BlockHash, BlockNumber, BlockRef};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::Columns;
-use crate::ChainInfo;
+use crate::{ChainInfo, Rewound};
 
 /// The row of a chain, with its newest block; `None` when there is none.
 fn info(connection: &Connection, chain: &str) -> rusqlite::Result<Option<ChainInfo>> {
     let mut statement = connection.prepare_cached(
-        "SELECT c.epoch, c.head, c.min_seq, c.finalized, b.number, b.hash
+        "SELECT c.epoch, c.head, c.min_seq, c.finalized, c.gap_after, c.gap_to, b.number, b.hash
            FROM chain c
            LEFT JOIN chain_block b
              ON b.chain = c.chain
@@ -28,6 +28,10 @@ fn info(connection: &Connection, chain: &str) -> rusqlite::Result<Option<ChainIn
             head: columns.seq()?,
             min_seq: columns.seq()?,
             finalized: columns.block_number_or_null()?,
+            rewound: columns
+                .seq_or_null()?
+                .zip(columns.seq_or_null()?)
+                .map(|(after, to)| Rewound { after, to }),
             block: block_ref(&mut columns)?,
         })
     });

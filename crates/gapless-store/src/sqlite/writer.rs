@@ -46,6 +46,8 @@ pub(super) enum Job {
     Ingest { chain: ChainId, ingestion: Ingestion, reply: oneshot::Sender<Result<Ingested, IngestError>> },
     /// Takes one step of a trim of a chain's feed; answers with the oldest seq kept, and whether that was the last step.
     TrimChain { chain: ChainId, below: Seq, reply: Reply<Option<(Seq, bool)>> },
+    /// Raises the epochs of all chains.
+    RaiseChainEpochs { reply: Reply<u64> },
     /// Begins the feed of a chain anew.
     RestartChain { chain: ChainId, reply: Reply<Option<ChainInfo>> },
     /// Writes something that changes nothing.
@@ -130,6 +132,9 @@ impl Writer {
                         maintenance::trim_step(transaction, chain, below)
                     });
                     let _ = reply.send(step.map_err(StoreError::from));
+                }
+                Input::Job(Job::RaiseChainEpochs { reply }) => {
+                    let _ = reply.send(self.raise_chain_epochs().map_err(StoreError::from));
                 }
                 Input::Job(Job::RestartChain { chain, reply }) => {
                     let _ = reply.send(self.restart_chain(chain).map_err(StoreError::from));
@@ -249,6 +254,17 @@ impl Writer {
             Err(Refused::Block(refusal)) => Err(refusal.into()),
             Err(Refused::Event(refusal)) => Err(refusal.into()),
         }
+    }
+
+    fn raise_chain_epochs(&mut self) -> rusqlite::Result<u64> {
+        let now = now();
+        let news =
+            in_transaction(&mut self.connection, |transaction| maintenance::raise_epochs(transaction, now))?;
+        let raised = news.len() as u64;
+        for news in news {
+            self.news.publish_chain(news);
+        }
+        Ok(raised)
     }
 
     fn restart_chain(&mut self, chain: ChainId) -> rusqlite::Result<Option<ChainInfo>> {

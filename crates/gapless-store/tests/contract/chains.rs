@@ -31,6 +31,8 @@ contract!(
     a_cursor_without_seq_finds_its_place,
     a_trim_keeps_the_newest_of_each_value,
     a_feed_that_begins_anew_has_no_place_for_old_cursors,
+    seqs_of_a_life_that_is_no_more_are_left_out,
+    a_log_with_seqs_left_out_is_trimmed_in_steps,
     chains_do_not_touch_each_other,
     a_commit_is_told_with_all_that_it_appended,
 );
@@ -287,6 +289,45 @@ async fn a_feed_that_begins_anew_has_no_place_for_old_cursors(world: World) {
     feed.take(&[block("c9", "c8", 1)]).await;
     assert_eq!(feed.said(0).await, ["4 c9-0"]);
     assert_eq!(feed.values(None).await, ["holder-0 \"1\""]);
+}
+
+// Chain behaviour 3
+async fn seqs_of_a_life_that_is_no_more_are_left_out(mut world: World) {
+    let feed = Feed::of(&world);
+    let before = feed.take(&[block("a1", "a0", 2)]).await.chain;
+    assert_eq!(before.rewound, None);
+    assert_eq!(feed.store.raise_chain_epochs().await.unwrap(), 1);
+    let raised = feed.info().await;
+    let rewound = raised.rewound.unwrap();
+    assert!(raised.epoch > before.epoch);
+    assert_eq!((rewound.after, rewound.to), (seq(2), raised.head));
+    assert!(
+        !rewound.has(seq(2))
+            && rewound.has(seq(3))
+            && rewound.has(raised.head)
+            && !rewound.has(raised.head.next())
+    );
+    assert!(raised.head > seq(1_000_000_000_000), "seqs go on at the time");
+    next(&mut world).await;
+    assert_eq!(next(&mut world).await.info, raised);
+
+    let taken = feed.take(&[block("a2", "a1", 1), block("b2", "a1", 1)]).await.chain;
+    assert_eq!((taken.rewound, taken.block), (raised.rewound, Some(at("b2"))));
+    let newest = raised.head.get();
+    assert_eq!(
+        feed.said(0).await,
+        ["1 a1-0".to_owned(), "2 a1-1".to_owned(), format!("{} b2-0", newest + 3)]
+    );
+    assert_eq!(feed.values(None).await, ["holder-0 \"2\"", "holder-1 \"1\""]);
+}
+
+async fn a_log_with_seqs_left_out_is_trimmed_in_steps(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 900), block("a2", "a1", 900)]).await;
+    feed.store.raise_chain_epochs().await.unwrap();
+    let head = feed.take(&[block("a3", "a2", 2)]).await.chain.head;
+    assert_eq!(feed.store.trim_chain(CHAIN, head).await.unwrap(), Some(head));
+    assert_eq!(feed.said(0).await, [format!("{head} a3-1")]);
 }
 
 // Chain behaviour 12

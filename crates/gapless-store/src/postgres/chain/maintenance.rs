@@ -1,17 +1,17 @@
 //! Deletes what isn't kept any longer, one transaction a step.
 
-use gapless_proto::{ChainId, Seq, Timestamp};
+use gapless_proto::{ChainId, ChainTextError, Seq, Timestamp};
 
 use super::super::commit::{BEGIN, COMMIT, roll_back};
 use super::super::fault::{Fault, within};
 use super::super::link::{LOCKED_PATIENCE, Session, WRITTEN_PATIENCE};
-use super::super::rows::bigint;
+use super::super::rows::{self, bigint};
 use super::info;
 use super::statements::{
-    BEGIN_ANEW, DELETE_ALL_BLOCKS, DELETE_ALL_ENTRIES, DELETE_ALL_VALUES, INFO, LOCK, RAISE_MIN_SEQ,
-    TRIM_ENTRIES, TRIM_VALUES,
+    BEGIN_ANEW, DELETE_ALL_BLOCKS, DELETE_ALL_ENTRIES, DELETE_ALL_VALUES, INFO, LOCK, NEXT_CHAIN,
+    RAISE_EPOCH, RAISE_MIN_SEQ, TRIM_END, TRIM_ENTRIES, TRIM_VALUES,
 };
-use crate::{ChainInfo, ChainNews};
+use crate::{ChainInfo, ChainNews, Rewound};
 
 /// How many entries a step of a trim deletes at most.
 const STEP_ENTRIES_MAX: u64 = 1_000;
@@ -31,7 +31,10 @@ pub(in crate::postgres) async fn trim_step(
         roll_back(session).await?;
         return Ok(Some((info.min_seq, true)));
     }
-    let step = Seq::new(info.min_seq.get() + STEP_ENTRIES_MAX).unwrap_or(goal).min(goal);
+    let (from, entries) = (bigint(info.min_seq.get()), bigint(STEP_ENTRIES_MAX));
+    let end = within(LOCKED_PATIENCE, session.rows(TRIM_END, [&chain, &from, &entries])).await?;
+    let end = end.first().map(|row| rows::seq(row, 0)).transpose()?;
+    let step = end.map_or(goal, |end| end.min(goal));
     let (first, end) = (bigint(info.min_seq.get()), bigint(step.get()));
     within(WRITTEN_PATIENCE, async {
         session.run(TRIM_VALUES, [&chain, &first, &end]).await?;
@@ -41,6 +44,35 @@ pub(in crate::postgres) async fn trim_step(
     })
     .await?;
     Ok(Some((step, step == goal)))
+}
+
+/// Raises the epochs of all chains, one transaction each.
+pub(in crate::postgres) async fn raise_epochs(
+    session: &Session,
+    now: Timestamp,
+) -> Result<Vec<ChainNews>, Fault> {
+    let mut news = Vec::new();
+    let mut name = String::new();
+    loop {
+        let next = within(LOCKED_PATIENCE, session.rows(NEXT_CHAIN, [&name])).await?;
+        let Some(next) = next.first() else {
+            return Ok(news);
+        };
+        name = next.try_get(0)?;
+        let chain = name.parse().map_err(|error: ChainTextError| Fault::unreadable("chain", error))?;
+        let Some(before) = lock(session, &name).await? else { continue };
+        let rewound = Rewound::at(before.head, now);
+        let epoch = before.epoch.raised(now);
+        let (raised, to, after) =
+            (bigint(epoch.get()), bigint(rewound.to.get()), bigint(rewound.after.get()));
+        within(WRITTEN_PATIENCE, async {
+            session.run(RAISE_EPOCH, [&name, &raised, &to, &after]).await?;
+            session.command(COMMIT).await
+        })
+        .await?;
+        let info = ChainInfo { epoch, head: rewound.to, rewound: Some(rewound), ..before };
+        news.push(ChainNews { chain, info, entries: Vec::new() });
+    }
 }
 
 /// Begins a feed anew. `None` when there is none.

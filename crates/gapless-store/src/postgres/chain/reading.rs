@@ -52,8 +52,8 @@ pub(in crate::postgres) async fn log(
     let chain = super::info(first, 0)?;
     let mut entries = Vec::with_capacity(rows.len());
     for row in &rows {
-        if !rows::is_null(row, 6)? {
-            entries.push(entry(row, 6)?);
+        if !rows::is_null(row, 8)? {
+            entries.push(entry(row, 8)?);
         }
     }
     entries.sort_unstable_by_key(|entry: &ChainEntry| entry.seq);
@@ -152,16 +152,16 @@ fn values_of(
     let head = chain.block.map(|block| block.number).unwrap_or_default();
     let block = up_to.map_or(head, |number| number.min(head));
     // Without an event that is kept, what is known ends before the oldest.
-    let (seq, log) = match rows::seq_or_null(first, 6)? {
+    let (seq, log) = match rows::seq_or_null(first, 8)? {
         None => (chain.min_seq.prev(), 0),
-        Some(seq) if super::block_number(first, 7)? == block => (seq, log_of(first, 8)?),
+        Some(seq) if super::block_number(first, 9)? == block => (seq, log_of(first, 10)?),
         Some(seq) => (seq, 0),
     };
     let mut values = Vec::new();
     for row in rows {
-        let key: Option<&str> = row.try_get(10)?;
+        let key: Option<&str> = row.try_get(12)?;
         if key.is_some() {
-            values.push((topic(row, 9)?, value_key(row, 10)?, rows::body(row, 11)?));
+            values.push((topic(row, 11)?, value_key(row, 12)?, rows::body(row, 13)?));
         }
     }
     values.sort_unstable_by(|(topic, key, _), (other_topic, other_key, _)| {

@@ -3,7 +3,7 @@
 /// The columns that [`super::info`] reads.
 macro_rules! info_columns {
     () => {
-        "c.epoch, c.head, c.min_seq, c.finalized, b.number, b.hash"
+        "c.epoch, c.head, c.min_seq, c.finalized, c.gap_after, c.gap_to, b.number, b.hash"
     };
 }
 
@@ -164,17 +164,26 @@ pub(super) const VALUES: &str = concat!(
       ) v ON true WHERE c.chain = $1"
 );
 
+/// Of a value, what came before its newest version is of no use once the log below is gone.
 pub(super) const TRIM_VALUES: &str = "\
     DELETE FROM chain_value d USING ( \
-        SELECT o.topic, o.key, o.seq FROM chain_value n CROSS JOIN LATERAL ( \
-            SELECT topic, key, seq FROM chain_value o \
-            WHERE o.chain = $1 AND o.topic = n.topic AND o.key = n.key AND o.seq < n.seq \
-        ) o WHERE n.chain = $1 AND n.seq >= $2 AND n.seq < $3 \
-    ) o WHERE d.chain = $1 AND d.topic = o.topic AND d.key = o.key AND d.seq = o.seq";
+        SELECT topic, key, max(seq) AS newest FROM chain_value \
+        WHERE chain = $1 AND seq >= $2 AND seq < $3 GROUP BY topic, key \
+    ) n WHERE d.chain = $1 AND d.topic = n.topic AND d.key = n.key AND d.seq < n.newest";
 
 pub(super) const TRIM_ENTRIES: &str = "DELETE FROM chain_entry WHERE chain = $1 AND seq >= $2 AND seq < $3";
 
 pub(super) const RAISE_MIN_SEQ: &str = "UPDATE chain SET min_seq = $2 WHERE chain = $1";
+
+/// The seq that a step of a trim ends before, if there is as much; seqs may be left out.
+pub(super) const TRIM_END: &str = "\
+    SELECT seq FROM chain_entry WHERE chain = $1 AND seq >= $2 ORDER BY seq LIMIT 1 OFFSET $3";
+
+/// The chain that follows another in the order of their ids.
+pub(super) const NEXT_CHAIN: &str = "SELECT chain FROM chain WHERE chain > $1 ORDER BY chain LIMIT 1";
+
+pub(super) const RAISE_EPOCH: &str = "\
+    UPDATE chain SET epoch = $2, head = $3, gap_after = $4, gap_to = $3, version = version + 1 WHERE chain = $1";
 
 pub(super) const DELETE_ALL_BLOCKS: &str = "DELETE FROM chain_block WHERE chain = $1";
 pub(super) const DELETE_ALL_ENTRIES: &str = "DELETE FROM chain_entry WHERE chain = $1";
@@ -211,6 +220,9 @@ pub(in crate::postgres) const ALL: &[&str] = &[
     TRIM_VALUES,
     TRIM_ENTRIES,
     RAISE_MIN_SEQ,
+    TRIM_END,
+    NEXT_CHAIN,
+    RAISE_EPOCH,
     DELETE_ALL_BLOCKS,
     DELETE_ALL_ENTRIES,
     DELETE_ALL_VALUES,

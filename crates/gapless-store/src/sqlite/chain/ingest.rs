@@ -111,7 +111,14 @@ impl Feed<'_> {
             "INSERT INTO chain (chain, epoch, head, min_seq, created_at) VALUES (?1, ?2, 0, 1, ?3)",
         )?;
         statement.execute(params![self.chain, integer(epoch.get()), integer(now.get())])?;
-        Ok(ChainInfo { epoch, head: Seq::ZERO, min_seq: Seq::FIRST, block: None, finalized: None })
+        Ok(ChainInfo {
+            epoch,
+            head: Seq::ZERO,
+            min_seq: Seq::FIRST,
+            block: None,
+            finalized: None,
+            rewound: None,
+        })
     }
 
     fn load_tree(&self) -> rusqlite::Result<BlockTree> {

@@ -1,11 +1,11 @@
 //! Deletes what isn't kept any longer, in the caller's transaction.
 
 use gapless_proto::{ChainId, Seq, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::columns::integer;
+use super::super::columns::{Columns, integer};
 use super::info;
-use crate::{ChainInfo, ChainNews};
+use crate::{ChainInfo, ChainNews, Rewound};
 
 /// How many entries a step of a trim deletes at most.
 const STEP_ENTRIES_MAX: u64 = 1_000;
@@ -24,14 +24,16 @@ pub(in crate::sqlite) fn trim_step(
     if goal <= info.min_seq {
         return Ok(Some((info.min_seq, true)));
     }
-    let step = Seq::new(info.min_seq.get() + STEP_ENTRIES_MAX).unwrap_or(goal).min(goal);
+    let step = step_end(connection, &chain, info.min_seq)?.map_or(goal, |end| end.min(goal));
     let (first, end) = (integer(info.min_seq.get()), integer(step.get()));
     // Of a value, what came before its newest version is of no use once the log below is gone.
     for statement in [
         "DELETE FROM chain_value WHERE chain = ?1 AND (topic, key, seq) IN (
-             SELECT o.topic, o.key, o.seq FROM chain_value n CROSS JOIN chain_value o
-              WHERE n.chain = ?1 AND n.seq >= ?2 AND n.seq < ?3
-                AND o.chain = ?1 AND o.topic = n.topic AND o.key = n.key AND o.seq < n.seq)",
+             SELECT o.topic, o.key, o.seq FROM (
+                 SELECT topic, key, max(seq) AS newest FROM chain_value
+                  WHERE chain = ?1 AND seq >= ?2 AND seq < ?3 GROUP BY topic, key) n
+              CROSS JOIN chain_value o
+              WHERE o.chain = ?1 AND o.topic = n.topic AND o.key = n.key AND o.seq < n.newest)",
         "DELETE FROM chain_entry WHERE chain = ?1 AND seq >= ?2 AND seq < ?3",
     ] {
         connection.prepare_cached(statement)?.execute(params![chain, first, end])?;
@@ -40,6 +42,38 @@ pub(in crate::sqlite) fn trim_step(
         .prepare_cached("UPDATE chain SET min_seq = ?2 WHERE chain = ?1")?
         .execute(params![chain, end])?;
     Ok(Some((step, step == goal)))
+}
+
+/// The seq that a step of a trim ends before, if there is as much; seqs may be left out.
+fn step_end(connection: &Connection, chain: &str, from: Seq) -> rusqlite::Result<Option<Seq>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq FROM chain_entry WHERE chain = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1 OFFSET ?3",
+    )?;
+    let params = params![chain, integer(from.get()), integer(STEP_ENTRIES_MAX)];
+    statement.query_row(params, |row| Columns::of(row).seq()).optional()
+}
+
+/// Raises the epochs of all chains.
+pub(in crate::sqlite) fn raise_epochs(
+    connection: &Connection,
+    now: Timestamp,
+) -> rusqlite::Result<Vec<ChainNews>> {
+    let mut names = connection.prepare_cached("SELECT chain FROM chain ORDER BY chain")?;
+    let names = names.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let mut raise = connection.prepare_cached(
+        "UPDATE chain SET epoch = ?2, head = ?3, gap_after = ?4, gap_to = ?3 WHERE chain = ?1",
+    )?;
+    let mut news = Vec::new();
+    for name in names {
+        let (Some(before), Ok(chain)) = (info(connection, &name)?, name.parse()) else { continue };
+        let rewound = Rewound::at(before.head, now);
+        let epoch = before.epoch.raised(now);
+        let (to, after) = (integer(rewound.to.get()), integer(rewound.after.get()));
+        raise.execute(params![name, integer(epoch.get()), to, after])?;
+        let info = ChainInfo { epoch, head: rewound.to, rewound: Some(rewound), ..before };
+        news.push(ChainNews { chain, info, entries: Vec::new() });
+    }
+    Ok(news)
 }
 
 /// Begins a feed anew. `None` when there is none.
