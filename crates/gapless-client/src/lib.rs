@@ -32,6 +32,8 @@
 //! # }
 //! ```
 //!
+//! The events of a chain are followed with [`Client::subscribe`]; a [`TopicFold`] makes of them, and of what takes them back, what is true.
+//!
 //! All decisions are in [`Session`], which is pure; the rest of the crate does what it says.
 
 mod client;
@@ -44,6 +46,7 @@ mod server_url;
 mod session;
 mod shell;
 mod state;
+mod topic_fold;
 
 pub use client::{Client, ClientConfig, Events, SendTicket, TicketError, random_key};
 pub use credentials::{Credentials, FetchError, TokenSource};
@@ -58,3 +61,4 @@ pub use session::{
     TopicsStart, TopicsTold, WatchError,
 };
 pub use state::{Change, LocalState, Snapshot};
+pub use topic_fold::{FoldError, TopicFold};

@@ -4,6 +4,8 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among others")]
 
 mod admin;
+mod chain_blocks;
+mod chain_storm;
 mod check_config;
 mod command;
 mod crash;

@@ -1,10 +1,6 @@
 //! `gapless tail --topic`: events are printed as they become true, and so is what takes them back.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
-use gapless_testkit::Gateway;
-
+use crate::chain_blocks::{block, take};
 use crate::command::{gapless, said};
 use crate::send::demo;
 use crate::tail::Tail;
@@ -15,13 +11,13 @@ const TAIL: [&str; 6] = ["--user", "bob", "--topic", "chain:1:transfers", "--cur
 #[test]
 fn events_and_what_takes_them_back_are_printed_across_a_restart() {
     let (_folder, mut server) = demo();
-    take(&server, &[block(1, 'a', 'x'), block(2, 'a', 'a')]);
+    take(server.address(), &[block(1, 'a', 'x'), block(2, 'a', 'a')]);
     let mut tail = Tail::start(&server, &TAIL);
     assert_eq!(tail.next_line(), r#"1:00000000000001:0000:1 chain:1:transfers {"to":"1a"}"#);
     assert!(tail.next_line().ends_with(r#"{"to":"2a"}"#));
 
     server.restart().unwrap();
-    take(&server, &[block(2, 'b', 'a'), block(3, 'b', 'b')]);
+    take(server.address(), &[block(2, 'b', 'a'), block(3, 'b', 'b')]);
     assert!(tail.next_line().starts_with("1:00000000000001:0000:3 REVOKED"));
     assert!(tail.next_line().ends_with(r#"{"to":"2b"}"#));
     assert!(tail.next_line().ends_with(r#"{"to":"3b"}"#));
@@ -30,7 +26,7 @@ fn events_and_what_takes_them_back_are_printed_across_a_restart() {
 #[test]
 fn json_lines_are_frames_of_the_protocol_and_their_cursor_is_where_to_go_on() {
     let (_folder, server) = demo();
-    take(&server, &[block(1, 'a', 'x'), block(2, 'a', 'a')]);
+    take(server.address(), &[block(1, 'a', 'x'), block(2, 'a', 'a')]);
     let mut json = TAIL.to_vec();
     json.push("--json");
     let mut tail = Tail::start(&server, &json);
@@ -50,7 +46,7 @@ fn the_newest_values_come_first_if_they_are_asked_for() {
     let (_folder, server) = demo();
     let mut blocks = vec![block(1, 'a', 'x')];
     blocks.extend((2..=13).map(|number| block(number, 'a', 'a')));
-    take(&server, &blocks);
+    take(server.address(), &blocks);
     let arguments = ["--user", "bob", "--topic", "chain:1:transfers", "--snapshot"];
     let mut tail = Tail::start(&server, &arguments);
     assert!(tail.next_line().ends_with(r#"chain:1:transfers[alice] = "1""#));
@@ -65,31 +61,4 @@ fn a_chain_that_is_not_there_is_named() {
     arguments.extend(TAIL);
     let refused = said(&mut gapless(&arguments));
     assert!(refused.complained().contains("no feed of the chain 1"), "{refused}");
-}
-
-/// Hands blocks to a server that lets everyone in.
-fn take(server: &Gateway, blocks: &[String]) {
-    let body = format!(r#"{{"blocks":[{}]}}"#, blocks.join(","));
-    let mut stream = TcpStream::connect(server.address()).unwrap();
-    write!(
-        stream,
-        "POST /v1/chains/1/blocks?user=indexer HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
-        server.address(),
-        body.len()
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-}
-
-/// A block with one event, which gives alice 1.
-fn block(number: u64, branch: char, parent: char) -> String {
-    let hash = |number: u64, branch: char| format!("0x{number:062x}{:02x}", u32::from(branch));
-    format!(
-        r#"{{"number":{number},"hash":"{}","parent":"{}","time":0,"events":[{{"log":0,"topic":"transfers","payload":{{"to":"{number}{branch}"}},"changes":[{{"key":"alice","add":"1"}}]}}]}}"#,
-        hash(number, branch),
-        hash(number - 1, parent)
-    )
 }
