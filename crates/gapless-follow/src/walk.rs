@@ -184,12 +184,7 @@ impl Walk {
 
     /// Ends since the store refused the blocks.
     pub fn handle_refusal(&mut self, refusal: BlockRefusal) {
-        self.state = State::Done(match refusal {
-            BlockRefusal::MissingParent { .. } | BlockRefusal::UnknownHead => Outcome::Moved,
-            BlockRefusal::NotAboveParent { .. } => Outcome::Nonsense,
-            BlockRefusal::DeepReorg { floor } => Outcome::DeepReorg { floor },
-            BlockRefusal::TooOld { oldest } => Outcome::DeepReorg { floor: oldest },
-        });
+        self.state = State::Done(Outcome::of(refusal));
     }
 
     /// Turns around. `path` is newest first and may be empty, when the head itself is kept.
@@ -198,6 +193,18 @@ impl Walk {
             return State::Ingesting { blocks: Vec::new(), path: VecDeque::new() };
         }
         State::Climbing { path: path.into_iter().rev().collect() }
+    }
+}
+
+impl Outcome {
+    /// What a refusal of the store means.
+    pub(crate) fn of(refusal: BlockRefusal) -> Self {
+        match refusal {
+            BlockRefusal::MissingParent { .. } | BlockRefusal::UnknownHead => Self::Moved,
+            BlockRefusal::NotAboveParent { .. } => Self::Nonsense,
+            BlockRefusal::DeepReorg { floor } => Self::DeepReorg { floor },
+            BlockRefusal::TooOld { oldest } => Self::DeepReorg { floor: oldest },
+        }
     }
 }
 

@@ -144,8 +144,12 @@ struct Declarations {
     topics: Vec<TopicConfig>,
 }
 
+fn declarations(toml: &str) -> Declarations {
+    toml::from_str(toml).unwrap()
+}
+
 fn topics(toml: &str) -> Result<Topics, TopicError> {
-    Topics::new(&toml::from_str::<Declarations>(toml).unwrap().topics)
+    Topics::new(&declarations(toml).topics)
 }
 
 /// A good declaration, with something else in one place.

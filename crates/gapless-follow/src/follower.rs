@@ -1,0 +1,241 @@
+//! The follower: asks nodes for news and brings the store to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::hash::{BuildHasher as _, RandomState};
+use std::pin::pin;
+
+use alloy_primitives::U256;
+use gapless_proto::{BlockHash, BlockNumber, BlockRef};
+use tokio::sync::mpsc;
+use tokio::time::{self, Instant};
+
+use crate::config::{ConfigError, FollowConfig};
+use crate::endpoints::{Choice, Endpoints};
+use crate::errors::Trouble;
+use crate::gather::{Gather, GatherError};
+use crate::node::error::NodeError;
+use crate::node::{NewHeads, Node, Tag};
+use crate::range_policy::RangePolicy;
+use crate::report::{Alarm, NodeState, Report, Reporter};
+use crate::round::{Round, RoundError, Seen};
+use crate::sink::Sink;
+use crate::topics::Topics;
+
+/// How often a node must say that there are no logs before the bloom is taken to promise too much, where no receipts settle it.
+const DOUBTS_MAX: u32 = 3;
+/// How many blocks are remembered for that.
+const DOUBTED_BLOCKS_MAX: usize = 1_000;
+
+/// Follows one chain and keeps a store up to date with it.
+///
+/// It holds nothing that a restart would lose: each look at a node begins with what the store has. One ingestion is under way at a
+/// time.
+pub struct Follower<S> {
+    config: FollowConfig,
+    topics: Topics,
+    sink: S,
+    reporter: Reporter,
+    endpoints: Endpoints,
+    connections: Vec<Option<Connection>>,
+    /// The node that was asked last.
+    asked: Option<usize>,
+    /// Whether to look at once.
+    is_due: bool,
+    genesis: Option<BlockHash>,
+    doubts: BTreeMap<BlockHash, u32>,
+    believed: BTreeSet<BlockHash>,
+}
+
+struct Connection {
+    node: Node,
+    new_heads: Option<NewHeads>,
+    policy: RangePolicy,
+    head: Option<BlockRef>,
+    moved_at: Instant,
+}
+
+impl<S: Sink> Follower<S> {
+    /// Prepares to follow. Reports go to `reports`; they are dropped when it is full, and alarms are repeated.
+    pub fn new(
+        config: FollowConfig,
+        topics: Topics,
+        sink: S,
+        reports: mpsc::Sender<Report>,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        let nodes = config.nodes.len();
+        Ok(Self {
+            endpoints: Endpoints::new(nodes, RandomState::new().hash_one("pauses")),
+            connections: (0..nodes).map(|_| None).collect(),
+            asked: None,
+            is_due: true,
+            genesis: config.genesis,
+            doubts: BTreeMap::new(),
+            believed: BTreeSet::new(),
+            reporter: Reporter(reports),
+            config,
+            topics,
+            sink,
+        })
+    }
+
+    /// Follows until `shutdown` is there. What is being ingested then is stored or not, as after a crash; both are right.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
+        let shutdown = pin!(shutdown);
+        tokio::select! {
+            () = shutdown => {}
+            never = self.follow() => match never {},
+        }
+    }
+
+    async fn follow(&mut self) -> Infallible {
+        loop {
+            match self.endpoints.choose(Instant::now().into_std()) {
+                Choice::Wait(until) => time::sleep_until(until.into()).await,
+                Choice::Ask(index) => match self.ask(index).await {
+                    Ok(seen) => self.handle_seen(index, seen),
+                    Err(error) => self.handle_error(index, error).await,
+                },
+            }
+        }
+    }
+
+    async fn ask(&mut self, index: usize) -> Result<Seen, RoundError> {
+        if self.asked.replace(index) != Some(index) {
+            self.is_due = true;
+        }
+        let mut connection = match self.connections[index].take() {
+            Some(connection) => connection,
+            None => {
+                self.is_due = true;
+                self.connect(index).await?
+            }
+        };
+        if !self.is_due {
+            connection.wake(self.config.poll).await?;
+        }
+        let round = Round {
+            config: &self.config,
+            sink: &self.sink,
+            gather: Gather { node: &connection.node, topics: &self.topics, believed: &self.believed },
+            reporter: &self.reporter,
+            index,
+        };
+        let seen = round.run(&mut connection.policy).await;
+        let is_kept = match &seen {
+            Ok(_) => true,
+            Err(RoundError::Gather(error)) => is_connected(error.trouble()),
+            Err(RoundError::Store(_) | RoundError::Refused(_) | RoundError::DeepReorg { .. }) => true,
+        };
+        if is_kept {
+            self.connections[index] = Some(connection);
+        }
+        seen
+    }
+
+    /// Connects to a node and makes sure that it is one of the chain.
+    async fn connect(&mut self, index: usize) -> Result<Connection, NodeError> {
+        let node = Node::connect(&self.config.nodes[index], self.config.request_timeout).await?;
+        let (chain, expected) = (node.chain_id().await?, self.config.chain);
+        if chain != U256::from(expected.get()) {
+            let reason = format!(
+                "this is a node of chain {chain}, not of {expected}; remove it, or correct the chain"
+            );
+            return Err(NodeError::new(Trouble::Fatal, &reason));
+        }
+        let genesis = node.header_at(Tag::Number(BlockNumber::default())).await?;
+        let genesis = genesis.map(|header| header.at.hash);
+        let genesis =
+            genesis.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "the node has no block 0"))?;
+        let expected = *self.genesis.get_or_insert(genesis);
+        if genesis != expected {
+            let reason =
+                format!("the node's block 0 is {genesis}, not {expected}; it is of another chain: remove it");
+            return Err(NodeError::new(Trouble::Fatal, &reason));
+        }
+        let new_heads = node.new_heads().await?;
+        self.reporter.tell(Report::Node { node: index, state: NodeState::Connected });
+        let policy = RangePolicy::new(self.config.range_blocks_max);
+        Ok(Connection { node, new_heads, policy, head: None, moved_at: Instant::now() })
+    }
+
+    fn handle_seen(&mut self, index: usize, seen: Seen) {
+        self.is_due = seen.has_more;
+        self.endpoints.handle_success(index);
+        self.doubts.clear();
+        self.believed.clear();
+        let Some(connection) = &mut self.connections[index] else { return };
+        let now = Instant::now();
+        if connection.head.replace(seen.head) != Some(seen.head) {
+            connection.moved_at = now;
+        } else if self.config.nodes.len() > 1 && now - connection.moved_at >= self.config.stall_timeout {
+            connection.moved_at = now;
+            self.endpoints.handle_stall(index);
+            self.reporter.tell(Report::Node { node: index, state: NodeState::Stalled });
+        }
+    }
+
+    async fn handle_error(&mut self, index: usize, error: RoundError) {
+        self.is_due = true;
+        let reason = error.to_string();
+        let trouble = match error {
+            RoundError::Store(error) => {
+                self.reporter.tell(Report::Store { reason });
+                return time::sleep(error.retry_after()).await;
+            }
+            RoundError::Gather(error) => {
+                self.note_doubt(&error);
+                error.trouble()
+            }
+            RoundError::Refused(_) => {
+                self.reporter.tell(Report::Alarm(Alarm::Refused { reason: reason.clone() }));
+                Trouble::Untrustworthy
+            }
+            RoundError::DeepReorg { head, floor } => {
+                self.reporter.tell(Report::Alarm(Alarm::DeepReorg { node: index, head, floor }));
+                Trouble::Untrustworthy
+            }
+        };
+        let pause = self.endpoints.handle_failure(index, trouble, Instant::now().into_std());
+        self.reporter.tell(Report::Node { node: index, state: NodeState::Failed { trouble, reason, pause } });
+    }
+
+    fn note_doubt(&mut self, error: &GatherError) {
+        let GatherError::Unsettled { block, .. } = error else { return };
+        if self.doubts.len() >= DOUBTED_BLOCKS_MAX {
+            self.doubts.clear();
+        }
+        let doubts = self.doubts.entry(block.hash).or_default();
+        *doubts += 1;
+        if *doubts >= DOUBTS_MAX {
+            self.believed.insert(block.hash);
+        }
+    }
+}
+
+impl Connection {
+    /// Waits until the node has announced something, or for the poll.
+    async fn wake(&mut self, poll: time::Duration) -> Result<(), NodeError> {
+        let Some(new_heads) = &mut self.new_heads else {
+            time::sleep(poll).await;
+            return Ok(());
+        };
+        match time::timeout(poll, new_heads.changed()).await {
+            Ok(true) | Err(_) => Ok(()),
+            Ok(false) => Err(NodeError::new(Trouble::Passing, "the connection ended")),
+        }
+    }
+}
+
+/// Whether a node that has given such an answer is the one that was checked, beyond doubt.
+fn is_connected(trouble: Trouble) -> bool {
+    match trouble {
+        Trouble::RangeTooLarge(_)
+        | Trouble::RateLimited { .. }
+        | Trouble::UnknownBlock
+        | Trouble::NullRound
+        | Trouble::Unsupported => true,
+        Trouble::TimedOut | Trouble::Passing | Trouble::Untrustworthy | Trouble::Fatal => false,
+    }
+}

@@ -1,0 +1,173 @@
+//! Whole blocks, put together from what a node tells and checked.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use gapless_proto::{Block, BlockHash, BlockRef};
+
+use crate::checks::{CheckedLogs, LogsFault, check_logs, check_receipts, decoded};
+use crate::errors::Trouble;
+use crate::node::Node;
+use crate::node::error::NodeError;
+use crate::range_policy::Heights;
+use crate::stretch::{Break, chained};
+use crate::topics::{Topics, Undecodable};
+use crate::wire::{Header, Log};
+
+/// Blocks that are fetched at the same time.
+const BLOCKS_AT_ONCE: usize = 8;
+
+/// Gets blocks with their events from a node. Nothing that fails a check gets through.
+#[derive(Clone, Copy)]
+pub(crate) struct Gather<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) topics: &'a Topics,
+    /// Blocks whose missing logs were asked for so often that the bloom is taken to promise too much.
+    pub(crate) believed: &'a BTreeSet<BlockHash>,
+}
+
+/// A block, and what was remarkable about it.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    pub(crate) block: Block,
+    pub(crate) undecodable: Vec<Undecodable>,
+    /// Why its logs were asked for again.
+    pub(crate) refetched: Option<LogsFault>,
+}
+
+/// Why there is no block.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GatherError {
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    #[error("block {block}: {fault}")]
+    Fault { block: BlockRef, fault: LogsFault },
+    /// The bloom promises what the node doesn't have, and the node can't show receipts to settle it.
+    #[error("block {block}: {fault}, and the node has no eth_getBlockReceipts to settle it")]
+    Unsettled { block: BlockRef, fault: LogsFault },
+    /// The blocks of a range aren't on the one before it.
+    #[error("block {} isn't on the block before it", _0.at)]
+    Fork(Header),
+    /// The blocks of a range don't follow each other.
+    #[error("block {at} isn't on the block before it; the node shows two forks at once")]
+    Torn { at: gapless_proto::BlockNumber },
+}
+
+impl GatherError {
+    /// What helps.
+    pub(crate) fn trouble(&self) -> Trouble {
+        match self {
+            Self::Node(error) => error.trouble,
+            Self::Fault { .. } | Self::Unsettled { .. } => Trouble::Untrustworthy,
+            Self::Fork(_) | Self::Torn { .. } => Trouble::UnknownBlock,
+        }
+    }
+}
+
+impl Gather<'_> {
+    /// Blocks with their events, each by its hash.
+    pub(crate) async fn blocks(self, headers: Vec<Header>) -> Result<Vec<Gathered>, GatherError> {
+        let blocks = headers.into_iter().map(|header| self.block(header)).collect::<Vec<_>>();
+        stream::iter(blocks).buffered(BLOCKS_AT_ONCE).try_collect().await
+    }
+
+    /// The blocks of a range that follow on one, with logs by range.
+    pub(crate) async fn range(
+        self,
+        after: BlockHash,
+        heights: Heights,
+    ) -> Result<Vec<Gathered>, GatherError> {
+        let headers = self.node.headers(heights);
+        let (headers, logs) = tokio::try_join!(headers, self.node.logs_in(heights, self.topics))?;
+        let headers = follow_on(after, headers)?;
+        let mut logs_of: HashMap<BlockHash, Vec<Log>> = HashMap::new();
+        for log in logs {
+            // Logs without a hash, or of another fork, belong to none of the blocks; what is missing then, the bloom tells.
+            let Some(hash) = log.block_hash else { continue };
+            logs_of.entry(BlockHash(hash.0)).or_default().push(log);
+        }
+        let blocks = headers.into_iter().map(|header| {
+            let logs = logs_of.remove(&header.at.hash).unwrap_or_default();
+            self.block_with(header, logs)
+        });
+        stream::iter(blocks.collect::<Vec<_>>()).buffered(BLOCKS_AT_ONCE).try_collect().await
+    }
+
+    /// The blocks of a range that follow on one, each with logs by its hash.
+    pub(crate) async fn one_by_one(
+        self,
+        after: BlockHash,
+        heights: Heights,
+    ) -> Result<Vec<Gathered>, GatherError> {
+        let headers = self.node.headers(heights).await?;
+        self.blocks(follow_on(after, headers)?).await
+    }
+
+    async fn block_with(self, header: Header, logs: Vec<Log>) -> Result<Gathered, GatherError> {
+        match check_logs(&header, logs, self.topics) {
+            Ok(logs) => Ok(self.gathered(&header, &logs, None)),
+            Err(fault) => {
+                let gathered = self.block(header).await?;
+                Ok(Gathered { refetched: gathered.refetched.or(Some(fault)), ..gathered })
+            }
+        }
+    }
+
+    async fn block(self, header: Header) -> Result<Gathered, GatherError> {
+        let block = header.at;
+        let logs = match self.node.logs_of(block.hash, self.topics).await {
+            // One block can't be made smaller, but its receipts are another way to its logs.
+            Err(NodeError { trouble: Trouble::RangeTooLarge(_), .. }) => {
+                let receipts = self.node.receipts(block.hash).await?;
+                let receipts =
+                    receipts.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "no receipts"))?;
+                receipts.into_iter().flat_map(|receipt| receipt.logs).collect()
+            }
+            logs => logs?,
+        };
+        match check_logs(&header, logs.clone(), self.topics) {
+            Ok(logs) => Ok(self.gathered(&header, &logs, None)),
+            Err(fault @ LogsFault::Promised { .. }) => {
+                let logs = self.settle(&header, logs, &fault).await?;
+                Ok(self.gathered(&header, &logs, Some(fault)))
+            }
+            Err(fault) => Err(GatherError::Fault { block, fault }),
+        }
+    }
+
+    /// Finds out whether logs are missing or the bloom promises too much.
+    async fn settle(
+        self,
+        header: &Header,
+        logs: Vec<Log>,
+        fault: &LogsFault,
+    ) -> Result<CheckedLogs, GatherError> {
+        let block = header.at;
+        match self.node.receipts(block.hash).await {
+            Ok(Some(receipts)) => {
+                check_receipts(header, receipts).map_err(|fault| GatherError::Fault { block, fault })
+            }
+            Ok(None) => Err(GatherError::Fault { block, fault: fault.clone() }),
+            Err(NodeError { trouble: Trouble::Unsupported, .. }) if self.believed.contains(&block.hash) => {
+                let unchecked = Header { bloom: None, ..header.clone() };
+                check_logs(&unchecked, logs, self.topics).map_err(|fault| GatherError::Fault { block, fault })
+            }
+            Err(NodeError { trouble: Trouble::Unsupported, .. }) => {
+                Err(GatherError::Unsettled { block, fault: fault.clone() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn gathered(self, header: &Header, logs: &CheckedLogs, refetched: Option<LogsFault>) -> Gathered {
+        let (block, undecodable) = decoded(header, logs, self.topics);
+        Gathered { block, undecodable, refetched }
+    }
+}
+
+fn follow_on(after: BlockHash, headers: Vec<Option<Header>>) -> Result<Vec<Header>, GatherError> {
+    chained(after, headers).map_err(|broken| match broken {
+        Break::Fork(header) => GatherError::Fork(header),
+        Break::Torn { at } => GatherError::Torn { at },
+    })
+}

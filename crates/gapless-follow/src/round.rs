@@ -1,0 +1,293 @@
+//! One look at a node, and all that follows from it.
+
+use gapless_core::BlockRefusal;
+use gapless_proto::{Block, BlockHash, BlockNumber, BlockRef};
+use gapless_store::{IngestError, Ingestion, StoreError};
+
+use crate::config::FollowConfig;
+use crate::errors::{RangeHint, Trouble};
+use crate::gather::{Gather, GatherError, Gathered};
+use crate::node::Tag;
+use crate::node::error::NodeError;
+use crate::range_policy::{Heights, RangePolicy};
+use crate::report::{Report, Reporter};
+use crate::route::{Route, route};
+use crate::sink::Sink;
+use crate::walk::{Outcome, Walk, WalkBounds, Want};
+use crate::wire::Header;
+
+/// How many blocks of a walk are ingested at once.
+const WALK_BATCH_BLOCKS: usize = 50;
+
+/// Brings the store to the head that a node has.
+pub(crate) struct Round<'a, S> {
+    pub(crate) config: &'a FollowConfig,
+    pub(crate) sink: &'a S,
+    pub(crate) gather: Gather<'a>,
+    pub(crate) reporter: &'a Reporter,
+    /// Which node it is.
+    pub(crate) index: usize,
+}
+
+/// What a round came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The node's head.
+    pub(crate) head: BlockRef,
+    /// Whether there is more to do at once.
+    pub(crate) has_more: bool,
+}
+
+/// Why a round ended early. What was ingested until then stays and is right.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RoundError {
+    #[error(transparent)]
+    Gather(#[from] GatherError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store will never take this.
+    #[error("{0}")]
+    Refused(String),
+    #[error("block {head} contradicts block {floor}, which can't be taken back")]
+    DeepReorg { head: BlockRef, floor: BlockNumber },
+}
+
+impl From<NodeError> for RoundError {
+    fn from(error: NodeError) -> Self {
+        Self::Gather(error.into())
+    }
+}
+
+impl<S: Sink> Round<'_, S> {
+    pub(crate) async fn run(&self, policy: &mut RangePolicy) -> Result<Seen, RoundError> {
+        let node = self.gather.node;
+        let latest = node.header_at(Tag::Latest).await?;
+        let head =
+            latest.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "the node has no newest block"))?;
+        let finalized = self.finalized().await?;
+        let info = self.sink.chain(self.config.chain).await?;
+        let have = info.and_then(|info| info.block);
+        self.reporter.tell(Report::Heads { node: self.index, head: head.at, have });
+
+        let bounds = WalkBounds {
+            have,
+            finalized: info.and_then(|info| info.finalized),
+            window: self.config.window,
+            batch_blocks: WALK_BATCH_BLOCKS,
+        };
+        let finalized_number = finalized.as_ref().map(|header| header.at.number);
+        let seen = Seen { head: head.at, has_more: false };
+        match (route(have, head.at, finalized_number, self.config.start, self.config.live_blocks), have) {
+            (Route::Wait, _) => Ok(seen),
+            (Route::Begin(first), _) => {
+                let first = self.first(Heights { from: first, to: head.at.number }).await?;
+                self.walk(bounds, first).await?;
+                Ok(Seen { has_more: true, ..seen })
+            }
+            (Route::Backfill { to }, Some(have)) => {
+                match self.backfill(have, to, finalized_number, policy).await {
+                    // The node's chain leaves ours below; the walk finds where.
+                    Err(RoundError::Gather(GatherError::Fork(header))) => self.walk(bounds, header).await?,
+                    done => done?,
+                }
+                Ok(Seen { has_more: true, ..seen })
+            }
+            (Route::Walk | Route::Backfill { .. }, _) => {
+                self.walk(bounds, head).await?;
+                self.settle(finalized, bounds.finalized).await?;
+                Ok(seen)
+            }
+        }
+    }
+
+    /// The newest block that the node calls final; many chains and nodes have no such thing.
+    async fn finalized(&self) -> Result<Option<Header>, NodeError> {
+        match self.gather.node.header_at(Tag::Finalized).await {
+            Err(NodeError {
+                trouble: Trouble::Fatal | Trouble::Unsupported | Trouble::UnknownBlock, ..
+            }) => Ok(None),
+            answer => answer,
+        }
+    }
+
+    /// The first block there is in a range.
+    async fn first(&self, heights: Heights) -> Result<Header, RoundError> {
+        for height in heights.from.get()..=heights.to.get() {
+            let number = BlockNumber::new(height).unwrap_or(heights.to);
+            match self.gather.node.header_at(Tag::Number(number)).await {
+                Ok(Some(header)) => return Ok(header),
+                Ok(None) | Err(NodeError { trouble: Trouble::NullRound, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(NodeError::new(Trouble::UnknownBlock, "the node has no block from the first on").into())
+    }
+
+    async fn walk(&self, bounds: WalkBounds, head: Header) -> Result<(), RoundError> {
+        let at = head.at;
+        let mut walk = Walk::new(bounds, head);
+        loop {
+            match walk.want() {
+                Want::Kept(hashes) => {
+                    let kept = self.sink.chain_blocks(self.config.chain, &hashes).await?;
+                    let kept: Vec<_> = kept.iter().map(|block| (block.at.hash, block.is_canonical)).collect();
+                    walk.handle_kept(&kept);
+                }
+                Want::Header(hash) => walk.handle_header(self.gather.node.header(hash).await?),
+                Want::Blocks(headers) => {
+                    let gathered = self.gather.blocks(headers).await?;
+                    walk.handle_blocks(self.noted(gathered));
+                }
+                Want::Ingest { blocks, head } => match self.ingest(blocks, head, None).await? {
+                    Ok(()) => walk.handle_ingested(),
+                    Err(refusal) => walk.handle_refusal(refusal),
+                },
+                Want::Nothing(outcome) => return ended(outcome, at),
+            }
+        }
+    }
+
+    /// Takes blocks by ranges. The next range is fetched while one is ingested.
+    async fn backfill(
+        &self,
+        have: BlockRef,
+        to: BlockNumber,
+        finalized: Option<BlockNumber>,
+        policy: &mut RangePolicy,
+    ) -> Result<(), RoundError> {
+        let mut gathered = self.range(have, to, policy).await?;
+        loop {
+            let blocks = self.noted(gathered);
+            let Some(last) = blocks.last().map(Block::at) else { return Ok(()) };
+            let finalized = finalized.map(|finalized| finalized.min(last.number));
+            let following = async {
+                match last.number < to {
+                    true => Some(self.range(last, to, policy).await),
+                    false => None,
+                }
+            };
+            let (ingested, following) = tokio::join!(self.ingest(blocks, None, finalized), following);
+            if let Err(refusal) = ingested? {
+                return refused(refusal, last);
+            }
+            self.reporter.tell(Report::Backfill { from: have.number, at: last.number, to });
+            match following {
+                Some(following) => gathered = following?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The next blocks after one, as many as the node gives at once.
+    async fn range(
+        &self,
+        after: BlockRef,
+        to: BlockNumber,
+        policy: &mut RangePolicy,
+    ) -> Result<Vec<Gathered>, GatherError> {
+        let mut from = next(after.number);
+        while from <= to {
+            let heights = policy.next(Heights { from, to });
+            match self.gather.range(after.hash, heights).await {
+                // All of these heights are left out.
+                Ok(gathered) if gathered.is_empty() => from = next(heights.to),
+                Ok(gathered) => {
+                    policy.handle_answer();
+                    return Ok(gathered);
+                }
+                Err(error) => {
+                    let hint = match error.trouble() {
+                        Trouble::RangeTooLarge(hint) => hint,
+                        Trouble::TimedOut => RangeHint::default(),
+                        Trouble::RateLimited { .. }
+                        | Trouble::UnknownBlock
+                        | Trouble::NullRound
+                        | Trouble::Unsupported
+                        | Trouble::Passing
+                        | Trouble::Untrustworthy
+                        | Trouble::Fatal => return Err(error),
+                    };
+                    if !policy.handle_refusal(heights, hint) {
+                        return self.gather.one_by_one(after.hash, heights).await;
+                    }
+                }
+            }
+        }
+        Err(NodeError::new(Trouble::UnknownBlock, "the node has no blocks up to its head").into())
+    }
+
+    async fn ingest(
+        &self,
+        blocks: Vec<Block>,
+        head: Option<BlockHash>,
+        finalized: Option<BlockNumber>,
+    ) -> Result<Result<(), BlockRefusal>, RoundError> {
+        let events = blocks.iter().map(|block| block.events.len()).sum();
+        let ingestion = Ingestion { blocks, head, finalized, window: self.config.window };
+        match self.sink.ingest(self.config.chain, ingestion).await {
+            Ok(ingested) => {
+                let head = ingested.chain.block;
+                if ingested.revoked > 0 {
+                    self.reporter.tell(Report::Reorg { depth: ingested.revoked, head });
+                }
+                self.reporter.tell(Report::Ingested { head, blocks: ingested.taken, events });
+                Ok(Ok(()))
+            }
+            Err(IngestError::Block(refusal)) => Ok(Err(refusal)),
+            Err(IngestError::Store(error)) => Err(error.into()),
+            Err(error @ (IngestError::Event(_) | IngestError::TooMany { .. })) => {
+                Err(RoundError::Refused(error.to_string()))
+            }
+        }
+    }
+
+    /// Tells the store what is final now, if it holds the very block that the node calls so.
+    async fn settle(&self, finalized: Option<Header>, known: Option<BlockNumber>) -> Result<(), RoundError> {
+        let Some(at) = finalized.map(|header| header.at).filter(|at| Some(at.number) > known) else {
+            return Ok(());
+        };
+        let kept = self.sink.chain_blocks(self.config.chain, &[at.hash]).await?;
+        if kept.iter().any(|block| block.is_canonical)
+            && let Err(refusal) = self.ingest(Vec::new(), None, Some(at.number)).await?
+        {
+            return refused(refusal, at);
+        }
+        Ok(())
+    }
+
+    fn noted(&self, gathered: Vec<Gathered>) -> Vec<Block> {
+        let note = |gathered: Gathered| {
+            let block = gathered.block.at();
+            if let Some(fault) = gathered.refetched {
+                self.reporter.tell(Report::Refetched { block, reason: fault.to_string() });
+            }
+            for log in gathered.undecodable {
+                self.reporter.tell(Report::Undecodable { block, log });
+            }
+            gathered.block
+        };
+        gathered.into_iter().map(note).collect()
+    }
+}
+
+fn ended(outcome: Outcome, head: BlockRef) -> Result<(), RoundError> {
+    match outcome {
+        Outcome::Arrived | Outcome::Lags => Ok(()),
+        Outcome::Moved => {
+            Err(NodeError::new(Trouble::UnknownBlock, "the chain changed on the way back from its head")
+                .into())
+        }
+        Outcome::Nonsense => {
+            Err(NodeError::new(Trouble::Untrustworthy, "the node's blocks can't be a chain").into())
+        }
+        Outcome::DeepReorg { floor } => Err(RoundError::DeepReorg { head, floor }),
+    }
+}
+
+fn refused(refusal: BlockRefusal, head: BlockRef) -> Result<(), RoundError> {
+    ended(Outcome::of(refusal), head)
+}
+
+fn next(number: BlockNumber) -> BlockNumber {
+    BlockNumber::new(number.get() + 1).unwrap_or(number)
+}
