@@ -88,7 +88,16 @@ impl<S: Sink> Round<'_, S> {
                 match self.backfill(have, to, finalized_number, policy).await {
                     // The node's chain leaves ours below; the walk finds where.
                     Err(RoundError::Gather(GatherError::Fork(header))) => self.walk(bounds, header).await?,
-                    done => done?,
+                    // All heights in between may be left out; the walk finds what comes next, if that isn't far.
+                    Ok(0) if head.at.number.below(self.config.window) <= have.number => {
+                        self.walk(bounds, head).await?;
+                    }
+                    Ok(0) => {
+                        return Err(
+                            NodeError::new(Trouble::UnknownBlock, "the node has no old blocks").into()
+                        );
+                    }
+                    done => drop(done?),
                 }
                 Ok(Seen { has_more: true, ..seen })
             }
@@ -147,18 +156,20 @@ impl<S: Sink> Round<'_, S> {
         }
     }
 
-    /// Takes blocks by ranges. The next range is fetched while one is ingested.
+    /// Takes blocks by ranges. The next range is fetched while one is ingested. Returns how many blocks there were.
     async fn backfill(
         &self,
         have: BlockRef,
         to: BlockNumber,
         finalized: Option<BlockNumber>,
         policy: &mut RangePolicy,
-    ) -> Result<(), RoundError> {
+    ) -> Result<usize, RoundError> {
+        let mut taken = 0;
         let mut gathered = self.range(have, to, policy).await?;
         loop {
             let blocks = self.noted(gathered);
-            let Some(last) = blocks.last().map(Block::at) else { return Ok(()) };
+            let Some(last) = blocks.last().map(Block::at) else { return Ok(taken) };
+            taken += blocks.len();
             let finalized = finalized.map(|finalized| finalized.min(last.number));
             let following = async {
                 match last.number < to {
@@ -168,17 +179,17 @@ impl<S: Sink> Round<'_, S> {
             };
             let (ingested, following) = tokio::join!(self.ingest(blocks, None, finalized), following);
             if let Err(refusal) = ingested? {
-                return refused(refusal, last);
+                refused(refusal, last)?;
             }
             self.reporter.tell(Report::Backfill { from: have.number, at: last.number, to });
             match following {
                 Some(following) => gathered = following?,
-                None => return Ok(()),
+                None => return Ok(taken),
             }
         }
     }
 
-    /// The next blocks after one, as many as the node gives at once.
+    /// The next blocks after one, as many as the node gives at once; none when all heights up to `to` are left out.
     async fn range(
         &self,
         after: BlockRef,
@@ -213,7 +224,7 @@ impl<S: Sink> Round<'_, S> {
                 }
             }
         }
-        Err(NodeError::new(Trouble::UnknownBlock, "the node has no blocks up to its head").into())
+        Ok(Vec::new())
     }
 
     async fn ingest(

@@ -1,0 +1,235 @@
+//! A store, a follower that fills it, and a client that folds what the store tells.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gapless_core::ChainEntryKind;
+use gapless_follow::{
+    Builtin, FollowConfig, Follower, NodeState, NodeUrl, Report, TopicConfig, Topics, Trouble,
+};
+use gapless_proto::{BlockHash, BlockRef, ChainId, Seq, Topic};
+use gapless_store::{ChainInfo, ChainLogRequest, ChainStore, ChainValuesRequest, NewsReceiver, SqliteStore};
+use tempfile::TempDir;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time;
+
+/// The token that all tests follow.
+pub(crate) const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One store, and at most one follower of a chain.
+pub(crate) struct World {
+    store: Arc<SqliteStore>,
+    /// Lives as long as the store.
+    kept: Arc<(NewsReceiver, TempDir)>,
+    pub(crate) config: FollowConfig,
+    running: Option<Running>,
+    /// All that the follower told so far.
+    pub(crate) reports: Vec<Report>,
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+    reports: mpsc::Receiver<Report>,
+}
+
+/// An event, as far as it says which log it is of.
+pub(crate) type Happening = (BlockHash, u32);
+
+impl World {
+    /// Follows nothing yet; `config` may be changed until [`World::start`].
+    pub(crate) fn new(chain: u64, nodes: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, news) = SqliteStore::open(&folder.path().join("chains.db")).unwrap();
+        Self::on(Arc::new(store), Arc::new((news, folder)), chain, nodes)
+    }
+
+    /// One that keeps another chain in the same store.
+    pub(crate) fn neighbour(&self, chain: u64, nodes: &[&str]) -> Self {
+        Self::on(self.store.clone(), self.kept.clone(), chain, nodes)
+    }
+
+    fn on(store: Arc<SqliteStore>, kept: Arc<(NewsReceiver, TempDir)>, chain: u64, nodes: &[&str]) -> Self {
+        let nodes: Vec<NodeUrl> = nodes.iter().map(|url| url.parse().unwrap()).collect();
+        let config = FollowConfig {
+            poll: Duration::from_millis(10),
+            request_timeout: Duration::from_secs(20),
+            ..FollowConfig::new(ChainId::new(chain), nodes)
+        };
+        Self { store, kept, config, running: None, reports: vec![] }
+    }
+
+    pub(crate) fn start(&mut self) {
+        assert!(self.running.is_none(), "one follower a world");
+        let (sender, reports) = mpsc::channel(100_000);
+        let follower = Follower::new(self.config.clone(), topics(), self.store.clone(), sender).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(follower.run(async { drop(stopped.await) }));
+        self.running = Some(Running { stop, task, reports });
+    }
+
+    /// Ends the follower, wherever it is.
+    pub(crate) async fn stop(&mut self) {
+        self.hear();
+        if let Some(Running { stop, task, .. }) = self.running.take() {
+            drop(stop);
+            task.await.unwrap();
+        }
+    }
+
+    /// Waits until the follower has told something.
+    pub(crate) async fn report(&mut self, what: &str, is_it: impl Fn(&Report) -> bool) -> Report {
+        let mut ticks = time::interval(Duration::from_millis(2));
+        let waiting = async {
+            loop {
+                self.hear();
+                if let Some(report) = self.reports.iter().find(|report| is_it(report)) {
+                    return report.clone();
+                }
+                ticks.tick().await;
+            }
+        };
+        match time::timeout(PATIENCE, waiting).await {
+            Ok(report) => report,
+            Err(_) => panic!("never told: {what}; but {:?}", self.last_reports()),
+        }
+    }
+
+    /// Waits until the newest block of the store is this one.
+    pub(crate) async fn arrival(&mut self, hash: BlockHash) {
+        let mut ticks = time::interval(Duration::from_millis(2));
+        let arriving = async {
+            while self.head().await.map(|head| head.hash) != Some(hash) {
+                ticks.tick().await;
+            }
+        };
+        if time::timeout(PATIENCE, arriving).await.is_err() {
+            self.hear();
+            panic!("{hash} never came; {:?}", self.last_reports());
+        }
+    }
+
+    pub(crate) async fn info(&self) -> Option<ChainInfo> {
+        self.store.chain(self.config.chain).await.unwrap()
+    }
+
+    pub(crate) async fn head(&self) -> Option<BlockRef> {
+        self.info().await?.block
+    }
+
+    pub(crate) async fn restart_chain(&self) {
+        self.store.restart_chain(self.config.chain).await.unwrap();
+    }
+
+    /// The balances, without those that are 0.
+    pub(crate) async fn balances(&self) -> BTreeMap<String, i128> {
+        let request = ChainValuesRequest {
+            chain: self.config.chain,
+            topics: vec![topic()],
+            up_to: None,
+            after: None,
+            limit: 10_000,
+        };
+        let values = self.store.chain_values(request).await.unwrap().unwrap().values;
+        let balance = |text: &str| text.trim_matches('"').parse::<i128>().unwrap();
+        let all = values.iter().map(|(_, key, value)| (key.as_str().to_owned(), balance(value.as_str())));
+        all.filter(|(_, balance)| *balance != 0).collect()
+    }
+
+    /// How often the follower took blocks back.
+    pub(crate) fn reorgs(&mut self) -> usize {
+        self.hear();
+        self.reports.iter().filter(|report| matches!(report, Report::Reorg { .. })).count()
+    }
+
+    /// Why nodes failed so far.
+    pub(crate) fn failures(&mut self) -> Vec<Trouble> {
+        self.hear();
+        self.reports.iter().filter_map(trouble).collect()
+    }
+
+    fn hear(&mut self) {
+        if let Some(running) = &mut self.running {
+            while let Ok(report) = running.reports.try_recv() {
+                self.reports.push(report);
+            }
+        }
+    }
+
+    fn last_reports(&self) -> &[Report] {
+        &self.reports[self.reports.len().saturating_sub(12)..]
+    }
+}
+
+/// Who holds what the store told, across revokes, as a client does.
+#[derive(Debug)]
+pub(crate) struct Client {
+    passed: Seq,
+    held: Vec<(Seq, Happening)>,
+}
+
+impl Client {
+    pub(crate) fn new() -> Self {
+        Self { passed: Seq::FIRST.prev(), held: vec![] }
+    }
+
+    /// Takes in all that was told since last time.
+    pub(crate) async fn catch_up(&mut self, world: &World) {
+        loop {
+            let request = ChainLogRequest {
+                chain: world.config.chain,
+                topics: vec![topic()],
+                after: self.passed,
+                up_to: None,
+                limit: 100,
+            };
+            let Some(slice) = world.store.chain_log(request).await.unwrap() else { return };
+            for entry in slice.entries {
+                match entry.kind {
+                    ChainEntryKind::Event { block, log, .. } => {
+                        self.held.push((entry.seq, (block.hash, log)));
+                    }
+                    ChainEntryKind::Revoke { first, .. } => self.held.retain(|(seq, _)| *seq < first),
+                }
+                self.passed = entry.seq;
+            }
+            if !slice.has_more {
+                return;
+            }
+        }
+    }
+
+    /// What it holds.
+    pub(crate) async fn happenings(&mut self, world: &World) -> Vec<Happening> {
+        self.catch_up(world).await;
+        self.held.iter().map(|(_, happening)| *happening).collect()
+    }
+}
+
+/// Why a node failed, if it did.
+pub(crate) fn trouble(report: &Report) -> Option<Trouble> {
+    match report {
+        Report::Node { state: NodeState::Failed { trouble, .. }, .. } => Some(*trouble),
+        _ => None,
+    }
+}
+
+fn topic() -> Topic {
+    Topic::new("token").unwrap()
+}
+
+fn topics() -> Topics {
+    let config = TopicConfig {
+        name: "token".to_owned(),
+        addresses: vec![TOKEN.to_owned()],
+        event: None,
+        key: None,
+        value: None,
+        builtin: Some(Builtin::Erc20Balance),
+    };
+    Topics::new(&[config]).unwrap()
+}
