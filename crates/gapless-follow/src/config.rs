@@ -94,7 +94,7 @@ mod tests {
     fn bounds_that_can_not_work_are_refused_with_what_to_do() {
         let good = FollowConfig::new(ChainId::new(u64::MAX), vec!["http://localhost".parse().unwrap()]);
         assert_eq!(good.check(), Ok(()));
-        let no_node = FollowConfig { nodes: Vec::new(), ..good.clone() };
+        let no_node = FollowConfig { nodes: Vec::new(), ..good };
         assert_eq!(no_node.check(), Err(ConfigError::NoNode));
         let narrow = FollowConfig { window: 63, ..good.clone() };
         assert_eq!(narrow.check(), Err(ConfigError::Window { window: 63, live_blocks: 64 }));

@@ -29,7 +29,7 @@ pub use follower::Follower;
 pub use node::{NodeUrl, NodeUrlError};
 pub use range_policy::{Heights, RangePolicy};
 pub use report::{Alarm, NodeState, Report};
-pub use route::{Route, Start, route};
+pub use route::{Route, Start, backfill_end, route};
 pub use sink::Sink;
 pub use stretch::{Break, chained};
 pub use topics::{Builtin, TopicConfig, TopicError, TopicProblem, Topics, Undecodable};

@@ -42,7 +42,7 @@ pub enum Report {
         head: Option<BlockRef>,
         /// How many blocks were new.
         blocks: usize,
-        /// How many events they have.
+        /// How many events are in what was handed over.
         events: usize,
     },
     /// Blocks were taken back.

@@ -11,7 +11,7 @@ use crate::node::Tag;
 use crate::node::error::NodeError;
 use crate::range_policy::{Heights, RangePolicy};
 use crate::report::{Report, Reporter};
-use crate::route::{Route, route};
+use crate::route::{Route, backfill_end, route};
 use crate::sink::Sink;
 use crate::walk::{Outcome, Walk, WalkBounds, Want};
 use crate::wire::Header;
@@ -60,12 +60,11 @@ impl From<NodeError> for RoundError {
 
 impl<S: Sink> Round<'_, S> {
     pub(crate) async fn run(&self, policy: &mut RangePolicy) -> Result<Seen, RoundError> {
-        let node = self.gather.node;
-        let latest = node.header_at(Tag::Latest).await?;
+        let (latest, info) =
+            tokio::join!(self.gather.node.header_at(Tag::Latest), self.sink.chain(self.config.chain));
         let head =
-            latest.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "the node has no newest block"))?;
-        let finalized = self.finalized().await?;
-        let info = self.sink.chain(self.config.chain).await?;
+            latest?.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "the node has no newest block"))?;
+        let info = info?;
         let have = info.and_then(|info| info.block);
         self.reporter.tell(Report::Heads { node: self.index, head: head.at, have });
 
@@ -75,37 +74,43 @@ impl<S: Sink> Round<'_, S> {
             window: self.config.window,
             batch_blocks: WALK_BATCH_BLOCKS,
         };
-        let finalized_number = finalized.as_ref().map(|header| header.at.number);
         let seen = Seen { head: head.at, has_more: false };
-        match (route(have, head.at, finalized_number, self.config.start, self.config.live_blocks), have) {
+        match (route(have, head.at, self.config.start, self.config.live_blocks), have) {
             (Route::Wait, _) => Ok(seen),
             (Route::Begin(first), _) => {
                 let first = self.first(Heights { from: first, to: head.at.number }).await?;
                 self.walk(bounds, first).await?;
                 Ok(Seen { has_more: true, ..seen })
             }
-            (Route::Backfill { to }, Some(have)) => {
-                match self.backfill(have, to, finalized_number, policy).await {
-                    // The node's chain leaves ours below; the walk finds where.
-                    Err(RoundError::Gather(GatherError::Fork(header))) => self.walk(bounds, header).await?,
-                    // All heights in between may be left out; the walk finds what comes next, if that isn't far.
-                    Ok(0) if head.at.number.below(self.config.window) <= have.number => {
-                        self.walk(bounds, head).await?;
-                    }
-                    Ok(0) => {
-                        return Err(
-                            NodeError::new(Trouble::UnknownBlock, "the node has no old blocks").into()
-                        );
-                    }
-                    done => drop(done?),
-                }
+            (Route::Backfill, Some(have)) => {
+                self.close_in(have, head, bounds, policy).await?;
                 Ok(Seen { has_more: true, ..seen })
             }
-            (Route::Walk | Route::Backfill { .. }, _) => {
+            (Route::Walk | Route::Backfill, _) => {
                 self.walk(bounds, head).await?;
-                self.settle(finalized, bounds.finalized).await?;
+                self.settle(bounds.finalized).await?;
                 Ok(seen)
             }
+        }
+    }
+
+    /// Takes blocks that are far below the head.
+    async fn close_in(
+        &self,
+        have: BlockRef,
+        head: Header,
+        bounds: WalkBounds,
+        policy: &mut RangePolicy,
+    ) -> Result<(), RoundError> {
+        let finalized = self.finalized().await?.map(|header| header.at.number);
+        let to = backfill_end(head.at, finalized, self.config.live_blocks);
+        match self.backfill(have, to, finalized, policy).await {
+            // The node's chain leaves ours below; the walk finds where.
+            Err(RoundError::Gather(GatherError::Fork(header))) => self.walk(bounds, header).await,
+            // All heights in between may be left out; the walk finds what comes next, if that isn't far.
+            Ok(0) if head.at.number.below(self.config.window) <= have.number => self.walk(bounds, head).await,
+            Ok(0) => Err(NodeError::new(Trouble::UnknownBlock, "the node has no old blocks").into()),
+            done => done.map(drop),
         }
     }
 
@@ -253,8 +258,9 @@ impl<S: Sink> Round<'_, S> {
     }
 
     /// Tells the store what is final now, if it holds the very block that the node calls so.
-    async fn settle(&self, finalized: Option<Header>, known: Option<BlockNumber>) -> Result<(), RoundError> {
-        let Some(at) = finalized.map(|header| header.at).filter(|at| Some(at.number) > known) else {
+    async fn settle(&self, known: Option<BlockNumber>) -> Result<(), RoundError> {
+        let Some(at) = self.finalized().await?.map(|header| header.at).filter(|at| Some(at.number) > known)
+        else {
             return Ok(());
         };
         let kept = self.sink.chain_blocks(self.config.chain, &[at.hash]).await?;

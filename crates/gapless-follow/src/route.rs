@@ -18,34 +18,27 @@ pub enum Route {
     Wait,
     /// Take the first block, which is at this height or above.
     Begin(BlockNumber),
-    /// Take blocks by ranges of heights, up to this one.
-    Backfill {
-        /// The last height.
-        to: BlockNumber,
-    },
+    /// Take blocks by ranges of heights, up to [`backfill_end`].
+    Backfill,
     /// Walk back from the head by hash.
     Walk,
 }
 
-/// Decides what to do: `have` is the newest block of the store, `head` the newest of the node. Ranges end at what is finalized or
-/// `live_blocks` below the head, whichever is higher; the rest is followed block by block.
-pub fn route(
-    have: Option<BlockRef>,
-    head: BlockRef,
-    finalized: Option<BlockNumber>,
-    start: Start,
-    live_blocks: u64,
-) -> Route {
+/// Decides what to do: `have` is the newest block of the store, `head` the newest of the node. What is at most `live_blocks` away is
+/// followed block by block.
+pub fn route(have: Option<BlockRef>, head: BlockRef, start: Start, live_blocks: u64) -> Route {
     match (have, start) {
         (None, Start::Head) => Route::Walk,
         (None, Start::Block(first)) if first > head.number => Route::Wait,
         (None, Start::Block(first)) => Route::Begin(first),
-        (Some(have), Start::Head | Start::Block(_)) => {
-            let is_far = head.number.below(live_blocks) > have.number;
-            let to = head.number.below(live_blocks).max(finalized.unwrap_or_default()).min(head.number);
-            if is_far { Route::Backfill { to } } else { Route::Walk }
-        }
+        (Some(have), _) if head.number.below(live_blocks) > have.number => Route::Backfill,
+        (Some(_), _) => Route::Walk,
     }
+}
+
+/// The height up to which blocks are taken by ranges: what is finalized, or `live_blocks` below the head, whichever is higher.
+pub fn backfill_end(head: BlockRef, finalized: Option<BlockNumber>, live_blocks: u64) -> BlockNumber {
+    head.number.below(live_blocks).max(finalized.unwrap_or_default()).min(head.number)
 }
 
 #[cfg(test)]
@@ -57,26 +50,24 @@ mod tests {
     #[test]
     fn a_feed_begins_where_it_should() {
         let first = Start::Block(number(10));
-        assert_eq!(route(None, at(50), None, Start::Head, 5), Route::Walk);
-        assert_eq!(route(None, at(50), None, first, 5), Route::Begin(number(10)));
-        assert_eq!(route(None, at(10), None, first, 5), Route::Begin(number(10)));
-        assert_eq!(route(None, at(9), None, first, 5), Route::Wait);
-        assert_eq!(route(None, at(0), None, Start::Block(number(0)), 5), Route::Begin(number(0)));
+        assert_eq!(route(None, at(50), Start::Head, 5), Route::Walk);
+        assert_eq!(route(None, at(50), first, 5), Route::Begin(number(10)));
+        assert_eq!(route(None, at(10), first, 5), Route::Begin(number(10)));
+        assert_eq!(route(None, at(9), first, 5), Route::Wait);
+        assert_eq!(route(None, at(0), Start::Block(number(0)), 5), Route::Begin(number(0)));
     }
 
     #[test]
     fn what_is_far_behind_is_filled_by_ranges_and_the_rest_is_walked() {
-        let route = |have, head, finalized: Option<u64>| {
-            route(Some(at(have)), at(head), finalized.map(number), Start::Head, 5)
-        };
-        assert_eq!(route(10, 50, None), Route::Backfill { to: number(45) });
-        assert_eq!(route(10, 50, Some(20)), Route::Backfill { to: number(45) });
-        assert_eq!(route(10, 50, Some(48)), Route::Backfill { to: number(48) });
-        assert_eq!(route(10, 50, Some(99)), Route::Backfill { to: number(50) });
+        let route = |have, head| route(Some(at(have)), at(head), Start::Head, 5);
         for head in [0, 5, 10, 11, 15] {
-            assert_eq!(route(10, head, None), Route::Walk, "{head}");
+            assert_eq!(route(10, head), Route::Walk, "{head}");
         }
-        assert_eq!(route(10, 16, None), Route::Backfill { to: number(11) });
+        assert_eq!(route(10, 16), Route::Backfill);
+        for (finalized, end) in [(None, 45), (Some(20), 45), (Some(48), 48), (Some(99), 50)] {
+            assert_eq!(backfill_end(at(50), finalized.map(number), 5), number(end));
+        }
+        assert_eq!(backfill_end(at(3), None, 5), number(0));
     }
 
     fn at(height: u64) -> BlockRef {

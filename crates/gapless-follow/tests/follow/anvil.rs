@@ -1,6 +1,7 @@
 //! A real node: anvil, as `@foundry-rs/anvil` of npm brings it.
 
 use std::env;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -48,12 +49,16 @@ impl Anvil {
         panic!("{} came up on none of {STARTS_MAX} ports", program.display());
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
     pub(crate) fn http_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://{}", self.address())
     }
 
     pub(crate) fn ws_url(&self) -> String {
-        format!("ws://127.0.0.1:{}", self.port)
+        format!("ws://{}", self.address())
     }
 
     pub(crate) async fn mine(&self, blocks: u64) {
@@ -115,7 +120,7 @@ impl Anvil {
             .arg(port.to_string());
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let connected = poll_until(Duration::from_secs(20), || {
-            let is_up = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+            let is_up = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
             Ok((is_up || process.try_wait()?.is_some()).then_some(()))
         });
         let is_up = connected.unwrap().is_some() && process.try_wait().unwrap().is_none();

@@ -168,6 +168,19 @@ impl LyingNode {
         happenings
     }
 
+    /// The balances at a block, recounted from its logs; without those that are 0.
+    pub(crate) fn balances(&self, head: &str) -> BTreeMap<String, i128> {
+        let mut balances: BTreeMap<String, i128> = BTreeMap::new();
+        for (_, log) in self.happenings(head, 0) {
+            let log = u8::try_from(log).unwrap();
+            let value = i128::from(log) + 1;
+            *balances.entry(holder_text(1)).or_default() -= value;
+            *balances.entry(holder_text(log + 2)).or_default() += value;
+        }
+        balances.retain(|_, balance| *balance != 0);
+        balances
+    }
+
     fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().unwrap()
     }
@@ -254,9 +267,9 @@ impl Script {
                 "finalized" => self.finalized.map_or(Value::Null, |number| self.header_at(number)),
                 number => self.header_at(quantity(number)),
             }),
-            "eth_getBlockByHash" => Ok(self.header(params[0].as_str().unwrap().parse().unwrap())),
+            "eth_getBlockByHash" => Ok(self.header(hash_in(&params[0]))),
             "eth_getBlockReceipts" => {
-                let logs = self.logs(params[0].as_str().unwrap().parse().unwrap());
+                let logs = self.logs(hash_in(&params[0]));
                 Ok(logs.map_or(Value::Null, |logs| json!([{ "logs": logs }])))
             }
             "eth_getLogs" => self.filtered(&params[0]),
@@ -265,8 +278,8 @@ impl Script {
     }
 
     fn filtered(&self, filter: &Value) -> Result<Value, (i64, String)> {
-        if let Some(hash) = filter["blockHash"].as_str() {
-            let logs = self.logs(hash.parse().unwrap());
+        if filter["blockHash"].is_string() {
+            let logs = self.logs(hash_in(&filter["blockHash"]));
             return logs.map(Value::Array).ok_or_else(|| (-32000, "unknown block".to_owned()));
         }
         let [from, to] = ["fromBlock", "toBlock"].map(|end| quantity(filter[end].as_str().unwrap()));
@@ -329,6 +342,14 @@ impl Script {
 fn topics(log: u8) -> [B256; 3] {
     let holder = |last| Address::with_last_byte(last).into_word();
     [TRANSFER, holder(1), holder(log.wrapping_add(2))]
+}
+
+fn holder_text(last: u8) -> String {
+    format!("{:#x}", Address::with_last_byte(last))
+}
+
+fn hash_in(value: &Value) -> B256 {
+    value.as_str().unwrap().parse().unwrap()
 }
 
 fn quantity(hex: &str) -> u64 {

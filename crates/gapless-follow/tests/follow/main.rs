@@ -7,6 +7,8 @@ mod anvil;
 mod backfill;
 mod lies;
 mod lying_node;
+mod network;
+mod random_chains;
 mod real_reorgs;
 mod reorgs;
 mod several_nodes;

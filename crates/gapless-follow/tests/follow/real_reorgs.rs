@@ -125,7 +125,7 @@ fn recounted(logs: &[Value]) -> BTreeMap<String, i128> {
     let mut balances: BTreeMap<String, i128> = BTreeMap::new();
     for log in logs {
         let holder = |index: usize| format!("0x{}", &log["topics"][index].as_str().unwrap()[26..]);
-        let value = i128::try_from(quantity(&log["data"])).unwrap();
+        let value = i128::from(quantity(&log["data"]));
         *balances.entry(holder(1)).or_default() -= value;
         *balances.entry(holder(2)).or_default() += value;
     }

@@ -27,8 +27,7 @@ pub(crate) struct World {
     kept: Arc<(NewsReceiver, TempDir)>,
     pub(crate) config: FollowConfig,
     running: Option<Running>,
-    /// All that the follower told so far.
-    pub(crate) reports: Vec<Report>,
+    reports: Vec<Report>,
 }
 
 struct Running {
@@ -144,6 +143,12 @@ impl World {
     pub(crate) fn reorgs(&mut self) -> usize {
         self.hear();
         self.reports.iter().filter(|report| matches!(report, Report::Reorg { .. })).count()
+    }
+
+    /// All that the follower told so far.
+    pub(crate) fn reports(&mut self) -> &[Report] {
+        self.hear();
+        &self.reports
     }
 
     /// Why nodes failed so far.
