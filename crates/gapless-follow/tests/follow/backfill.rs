@@ -93,7 +93,7 @@ async fn a_reorg_while_nobody_looked_is_found_before_the_gap_is_filled() {
     world.start();
     world.arrival(hash("b400")).await;
     assert_eq!(client.happenings(&world).await, node.happenings("b400", 0));
-    assert_eq!(world.reorgs(), 1);
+    assert_eq!(world.reorgs().await, 1);
 }
 
 // Chain behaviour 14

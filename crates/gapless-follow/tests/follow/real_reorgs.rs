@@ -34,11 +34,11 @@ async fn reorgs_of_a_real_node_are_taken_back() {
         }
         world.arrival(anvil.head().await).await;
         client.catch_up(&world).await;
-        let reorgs = world.reorgs();
+        let reorgs = world.reorgs().await;
         anvil.reorg(u64::from(branch % 4) + 1, branch).await;
         anvil.transfer(&[(0, branch, 9)]).await;
         world.arrival(anvil.head().await).await;
-        assert!(world.reorgs() > reorgs, "branch {branch}");
+        assert!(world.reorgs().await > reorgs, "branch {branch}");
         check(&anvil, &world, &mut client).await;
     }
 }

@@ -83,7 +83,7 @@ async fn a_node_whose_head_stands_still_makes_way_for_another() {
     world.arrival(hash("a2")).await;
     one.mine("a2<a1:1 a3<a2:1");
     world.arrival(hash("a3")).await;
-    assert_eq!(world.reorgs(), 0);
+    assert_eq!(world.reorgs().await, 0);
 }
 
 // Chain behaviour 12

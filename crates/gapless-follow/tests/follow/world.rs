@@ -139,10 +139,23 @@ impl World {
         all.filter(|(_, balance)| *balance != 0).collect()
     }
 
-    /// How often the follower took blocks back.
-    pub(crate) fn reorgs(&mut self) -> usize {
-        self.hear();
+    /// How often the follower took blocks back, up to the newest block of the store.
+    pub(crate) async fn reorgs(&mut self) -> usize {
+        let newest = self.head().await;
+        let mut ticks = time::interval(Duration::from_millis(2));
+        // The store may be ahead of what the follower has told.
+        while self.newest_told() != newest {
+            ticks.tick().await;
+        }
         self.reports.iter().filter(|report| matches!(report, Report::Reorg { .. })).count()
+    }
+
+    fn newest_told(&mut self) -> Option<BlockRef> {
+        self.hear();
+        self.reports.iter().rev().find_map(|report| match report {
+            Report::Ingested { head, .. } => *head,
+            _ => None,
+        })
     }
 
     /// All that the follower told so far.
