@@ -18,7 +18,6 @@ use gapless_proto::ChainId;
 use gapless_store::{ChainInfo, ChainNews, Store, StoreError};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::ChainsConfig;
 use crate::store_trouble;
 
 pub(crate) use self::begin::{Begin, Begun};
@@ -34,13 +33,13 @@ const TAIL_BYTES_MAX: usize = 16 << 20;
 
 /// The chains that somebody has subscribed to here.
 pub(crate) struct Chains {
-    config: ChainsConfig,
+    confirmations: u64,
     followed: Mutex<HashMap<ChainId, Arc<FollowedChain>>>,
 }
 
 impl Chains {
-    pub(crate) fn new(config: ChainsConfig) -> Self {
-        Self { config, followed: Mutex::default() }
+    pub(crate) fn new(confirmations: u64) -> Self {
+        Self { confirmations, followed: Mutex::default() }
     }
 
     /// The chain, as it is followed from now on. `None` when it has no feed.
@@ -54,9 +53,9 @@ impl Chains {
         };
         let mut followed = self.followed();
         let followed = followed.entry(chain).or_insert_with(|| {
-            let head = followed::head_of(&info, self.config.confirmations);
+            let head = followed::head_of(&info, self.confirmations);
             let tail = ChainTail::new(head, TAIL_ENTRIES_MAX, TAIL_BYTES_MAX);
-            Arc::new(FollowedChain::new(chain, self.config.confirmations, tail))
+            Arc::new(FollowedChain::new(chain, self.confirmations, tail))
         });
         followed.handle_info(info);
         Ok(Some((Arc::clone(followed), info)))

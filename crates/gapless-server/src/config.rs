@@ -126,8 +126,10 @@ impl Default for DrainConfig {
 }
 
 /// How chains are followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainsConfig {
+    /// Files that declare a chain to follow each. The gateway doesn't read them; whoever starts it does.
+    pub follow: Vec<PathBuf>,
     /// A block is confirmed when the head is so many blocks above it.
     pub confirmations: u64,
     /// How many blocks below the head a reorg may reach.
@@ -136,7 +138,7 @@ pub struct ChainsConfig {
 
 impl Default for ChainsConfig {
     fn default() -> Self {
-        Self { confirmations: 12, reorg_blocks_max: 1_024 }
+        Self { follow: Vec::new(), confirmations: 12, reorg_blocks_max: 1_024 }
     }
 }
 

@@ -51,7 +51,7 @@ impl Gateway {
         let (hub, reader) = HubHandle::new(config.hub, Arc::clone(&meters));
         let gateway = Self {
             authenticator: Authenticator::new(config.auth.clone()),
-            chains: Arc::new(Chains::new(config.chains)),
+            chains: Arc::new(Chains::new(config.chains.confirmations)),
             config,
             store,
             hub,

@@ -4,6 +4,7 @@
 //! `cargo xtask test` starts for all tests, [`Gateway`] a running `gapless serve`, and [`FaultyProxy`] the network
 //! between a client and it. Everything is blocking and joins what it started when dropped.
 
+mod anvil;
 mod faulty_proxy;
 mod gateway;
 mod polling;
@@ -12,6 +13,7 @@ mod postgres;
 mod process;
 mod shared_postgres;
 
+pub use anvil::{ANVIL_PACKAGE, GAPLESS_TEST_ANVIL, anvil_binary, anvil_in};
 pub use faulty_proxy::FaultyProxy;
 pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};
 pub use polling::poll_until;

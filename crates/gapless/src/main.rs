@@ -2,10 +2,12 @@
 
 mod admin;
 mod api;
+mod chain_file;
 mod check_config;
 mod config_flags;
 mod connection;
 mod demo;
+mod follow;
 mod logging;
 mod migrate;
 mod open_files;
@@ -33,6 +35,7 @@ enum Command {
     Serve(serve::Arguments),
     Send(send::Args),
     Tail(tail::Args),
+    Follow(follow::Arguments),
     Token(token::Arguments),
     Admin(admin::Arguments),
     Migrate(migrate::Arguments),
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Send(arguments) => send::run(arguments),
         Command::Tail(arguments) => tail::run(arguments),
+        Command::Follow(arguments) => follow::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Admin(arguments) => admin::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),

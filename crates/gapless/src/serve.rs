@@ -10,10 +10,12 @@ use gapless_server::Config;
 use gapless_store::{NewsReceiver, Store};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config_flags::{ConfigFlags, ServerFlags};
 use crate::demo;
+use crate::follow;
 use crate::logging;
 use crate::open_files;
 use crate::output::say;
@@ -42,6 +44,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let config = arguments.config.gather(arguments.server.flags())?.check()?;
     logging::start(config.log);
     open_files::raise_limit();
+    let chains = follow::read(&config.chains.follow)?;
     let signals = Signals::catch().context("watching for SIGTERM")?;
     let listener = bind(config.listen).await?;
     let address = listener.local_addr().context("asking for the port")?;
@@ -57,7 +60,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         say(demo::how_to_try(address, &config.auth)?)?;
     }
     info!(%address, store = %config.store, "serving");
+    let stop = CancellationToken::new();
+    let mut followers = follow::start(chains, &store, config.chains.reorg_blocks_max, &stop)?;
     let ended = run_gateway(listener, config, Arc::clone(&store), news, signals).await;
+    stop.cancel();
+    while followers.join_next().await.is_some() {}
     store.close().await;
     info!("stopped");
     ended

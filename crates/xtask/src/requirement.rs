@@ -2,13 +2,13 @@
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use gapless_testkit::{PostgresBinaries, is_root};
+use gapless_testkit::{ANVIL_PACKAGE, PostgresBinaries, anvil_binary, anvil_in, is_root};
 
-use crate::cargo::cargo;
+use crate::cargo::{cargo, target_folder};
 
 /// Installs what is missing, where that is possible without asking.
 ///
@@ -32,16 +32,18 @@ pub(crate) enum Requirement {
     Rustfmt,
     Clippy,
     PostgreSql,
+    Anvil,
 }
 
 impl Requirement {
-    pub(crate) const ALL: [Self; 3] = [Self::Rustfmt, Self::Clippy, Self::PostgreSql];
+    pub(crate) const ALL: [Self; 4] = [Self::Rustfmt, Self::Clippy, Self::PostgreSql, Self::Anvil];
 
     fn meet(self) -> anyhow::Result<()> {
         match self {
             Self::Rustfmt => meet_component("rustfmt", &["fmt", "--version"]),
             Self::Clippy => meet_component("clippy", &["clippy", "--version"]),
             Self::PostgreSql => meet_postgres(),
+            Self::Anvil => anvil().map(drop),
         }
     }
 }
@@ -66,6 +68,33 @@ fn meet_postgres() -> anyhow::Result<()> {
     }
     install_postgres()?;
     PostgresBinaries::find().map(drop)
+}
+
+/// Finds the development node of a chain; installs it beside what is built if there is none.
+pub(crate) fn anvil() -> anyhow::Result<PathBuf> {
+    let Err(missing) = anvil_binary() else {
+        return anvil_binary();
+    };
+    let folder = target_folder()?.join("anvil");
+    let anvil = anvil_in(&folder);
+    if anvil.is_file() {
+        return Ok(anvil);
+    }
+    if !in_path("npm") && is_root() && in_path("apt-get") {
+        apt_get(&["update"])?;
+        apt_get(&["install", "--yes", "--no-install-recommends", "npm"])?;
+    }
+    if !in_path("npm") {
+        return Err(missing);
+    }
+    eprintln!("installing anvil");
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(ANVIL_PACKAGE);
+    if !succeeds(&mut npm) || !anvil.is_file() {
+        bail!("`npm install {ANVIL_PACKAGE}` brought no anvil; what it says is above");
+    }
+    Ok(anvil)
 }
 
 /// Installs the server alone: the cluster that Debian would make and start beside it is not wanted.

@@ -1,9 +1,10 @@
 //! `cargo xtask test`: everything that must hold before a change is merged.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Context as _;
-use gapless_testkit::{GAPLESS_BIN, GAPLESS_TEST_POSTGRES, Postgres};
+use gapless_testkit::{GAPLESS_BIN, GAPLESS_TEST_ANVIL, GAPLESS_TEST_POSTGRES, Postgres};
 
 use crate::cargo::{binary, cargo, workspace};
 use crate::requirement::{self, Requirement};
@@ -14,17 +15,22 @@ pub(crate) fn test(filter: Option<&str>) -> anyhow::Result<()> {
     requirement::meet(&Requirement::ALL)?;
     let postgres = Postgres::start().context("starting PostgreSQL for the tests")?;
     let mut run = Run::start()?;
-    let outcome = steps(filter, &postgres.url())?.into_iter().try_for_each(|step| run.carry_out(step));
+    let anvil = requirement::anvil()?;
+    let outcome =
+        steps(filter, &postgres.url(), &anvil)?.into_iter().try_for_each(|step| run.carry_out(step));
     eprintln!("\n{}", run.summary());
     outcome
 }
 
 /// All steps in their order; with a filter only the tests that it selects.
-fn steps(filter: Option<&str>, postgres: &str) -> anyhow::Result<Vec<Step>> {
+fn steps(filter: Option<&str>, postgres: &str, anvil: &Path) -> anyhow::Result<Vec<Step>> {
     let gapless = binary("gapless")?;
     let in_cargo = |name: &str, arguments: &[&str]| Step::new(name, cargo(arguments));
     let with_services = |mut command: Command| {
-        command.env(GAPLESS_TEST_POSTGRES, postgres).env(GAPLESS_BIN, &gapless);
+        command
+            .env(GAPLESS_TEST_POSTGRES, postgres)
+            .env(GAPLESS_TEST_ANVIL, anvil)
+            .env(GAPLESS_BIN, &gapless);
         command
     };
 
@@ -68,14 +74,14 @@ mod tests {
 
     #[test]
     fn all_checks_come_before_the_tests() {
-        let steps = steps(None, "postgres://").unwrap();
+        let steps = steps(None, "postgres://", Path::new("anvil")).unwrap();
         assert_eq!(names(&steps)[..5], ["format", "lint", "documentation", "build", "test"]);
         assert_eq!(names(&steps).len(), 5 + STORES.len() + BENCHES.len());
     }
 
     #[test]
     fn a_filter_leaves_only_the_tests() {
-        let steps = steps(Some("paging"), "postgres://").unwrap();
+        let steps = steps(Some("paging"), "postgres://", Path::new("anvil")).unwrap();
         assert_eq!(names(&steps), ["build", "test"]);
     }
 

@@ -1,17 +1,14 @@
 //! A real node: anvil, as `@foundry-rs/anvil` of npm brings it.
 
-use std::env;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use gapless_proto::{BlockHash, ChainId};
-use gapless_testkit::{free_port, poll_until};
+use gapless_testkit::{anvil_binary, free_port, poll_until};
 use serde_json::{Value, json};
 
-/// Names the program; otherwise `anvil` is looked for in `PATH`.
-const GAPLESS_TEST_ANVIL: &str = "GAPLESS_TEST_ANVIL";
 /// How often another port is tried.
 const STARTS_MAX: usize = 5;
 
@@ -37,7 +34,7 @@ impl Anvil {
 
     /// Starts one whose first block has the contract that emits transfers, as the token of all tests.
     pub(crate) async fn start() -> Self {
-        let program = program();
+        let program = anvil_binary().unwrap();
         for _ in 0..STARTS_MAX {
             if let Some(anvil) = Self::try_start(&program) {
                 let deployed = json!({"from": ACCOUNT, "data": EMITTER, "gas": "0x100000"});
@@ -135,19 +132,4 @@ impl Drop for Anvil {
         drop(self.process.kill());
         drop(self.process.wait());
     }
-}
-
-/// Finds anvil. A test that needs it must not pass without it.
-fn program() -> PathBuf {
-    let named = env::var_os(GAPLESS_TEST_ANVIL).map(PathBuf::from);
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let found = named.or_else(|| {
-        env::split_paths(&folders).map(|folder| folder.join("anvil")).find(|path| path.is_file())
-    });
-    found.unwrap_or_else(|| {
-        panic!(
-            "install anvil, as `npm install @foundry-rs/anvil@1.7.1` does, and set {GAPLESS_TEST_ANVIL} to \
-             node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil, or have it in PATH"
-        )
-    })
 }

@@ -1,6 +1,7 @@
 //! From what was typed to what it means.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use gapless_core::{DeliveryConfig, HeartbeatConfig, HubConfig};
@@ -48,6 +49,13 @@ impl RawConfig {
         let mut reader = Reader::new(self);
         let store = reader.store();
         reader.finish(store)
+    }
+
+    /// The values that a follower of chains needs, or everything that is wrong with them.
+    pub fn check_following(&self) -> Result<(StoreUrl, ChainsConfig, LogConfig), ConfigErrors> {
+        let mut reader = Reader::new(self);
+        let following = (reader.store(), reader.chains(), reader.log());
+        reader.finish(following)
     }
 }
 
@@ -116,6 +124,7 @@ impl Reader<'_> {
 
     fn chains(&mut self) -> ChainsConfig {
         ChainsConfig {
+            follow: self.raw.typed("chains.follow").values.iter().map(PathBuf::from).collect(),
             confirmations: self.number("chains.confirmations", 0..=1_000_000),
             reorg_blocks_max: self.number("chains.reorg_blocks_max", 1..=100_000),
         }

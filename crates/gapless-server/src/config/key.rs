@@ -71,6 +71,7 @@ pub const KEYS: &[Key] = &[
     Key::new("heartbeat.give_up_after", "10s", "how long it may take to answer"),
     Key::new("drain.reconnect_spread", "5s", "clients are told to come back within this time"),
     Key::new("drain.deadline", "10s", "connections that haven't ended by then are dropped"),
+    Key::new("chains.follow", "", "files that declare a chain to follow each, with commas between").list(),
     Key::new("chains.confirmations", "12", "a block is confirmed when the head is so many blocks above it"),
     Key::new("chains.reorg_blocks_max", "1024", "how many blocks below the head a reorg may reach"),
     Key::new("log.format", "text", "the log's form: text or json"),

@@ -10,6 +10,7 @@ mod check_config;
 mod command;
 mod crash;
 mod floods;
+mod follow;
 mod migrate;
 mod send;
 mod serve;

@@ -1,0 +1,124 @@
+//! A file that declares a chain to follow: its nodes and its topics.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use gapless_follow::{FollowConfig, NodeUrl, Start, TopicConfig, Topics};
+use gapless_proto::{BlockHash, BlockNumber, ChainId};
+use serde::Deserialize;
+
+/// What stands in the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChainFile {
+    chain: ChainNumber,
+    nodes: Vec<String>,
+    #[serde(default)]
+    start: Option<BlockNumber>,
+    #[serde(default)]
+    genesis: Option<BlockHash>,
+    #[serde(default)]
+    poll: Option<String>,
+    topics: Vec<TopicConfig>,
+}
+
+/// A chain id: a number, or a text for those that TOML's numbers don't hold.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ChainNumber {
+    Number(u64),
+    Text(String),
+}
+
+/// A chain to follow.
+#[derive(Debug)]
+pub(crate) struct FollowedChain {
+    pub(crate) config: FollowConfig,
+    pub(crate) topics: Topics,
+}
+
+impl FollowedChain {
+    /// Reads a file.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        Self::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let file: ChainFile = toml::from_str(text)?;
+        let chain = match file.chain {
+            ChainNumber::Number(number) => ChainId::new(number),
+            ChainNumber::Text(text) => text.parse()?,
+        };
+        if file.topics.is_empty() {
+            bail!("no topic is declared; add one as in\n{EXAMPLE}");
+        }
+        let nodes = file.nodes.iter().map(|node| node.parse::<NodeUrl>());
+        let mut config = FollowConfig::new(chain, nodes.collect::<Result<_, _>>()?);
+        config.genesis = file.genesis;
+        if let Some(first) = file.start {
+            config.start = Start::Block(first);
+        }
+        if let Some(poll) = &file.poll {
+            config.poll = poll_pause(poll)?;
+        }
+        Ok(Self { config, topics: Topics::new(&file.topics)? })
+    }
+}
+
+fn poll_pause(text: &str) -> anyhow::Result<Duration> {
+    let pause = humantime::parse_duration(text).with_context(|| format!("`poll` can't be `{text}`"))?;
+    if !(Duration::from_millis(50)..=Duration::from_secs(600)).contains(&pause) {
+        bail!("`poll` is a time from 50ms to 10m, as in `4s`");
+    }
+    Ok(pause)
+}
+
+const EXAMPLE: &str = r#"[[topics]]
+name = "transfers"
+addresses = ["0x..."]
+event = "Transfer(address indexed from, address indexed to, uint256 value)""#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
+
+    fn file(head: &str, topic: &str) -> anyhow::Result<FollowedChain> {
+        FollowedChain::parse(&format!("{head}\n[[topics]]\nname = \"t\"\naddresses = [\"{TOKEN}\"]\n{topic}"))
+    }
+
+    // Chain behaviour 14
+    #[test]
+    fn a_chain_is_declared_in_a_few_lines() {
+        let head = "chain = 31337\nnodes = [\"ws://127.0.0.1:8545\"]\nstart = 0\npoll = \"1s\"";
+        let followed = file(head, "builtin = \"erc20_balance\"").unwrap();
+        assert_eq!((followed.config.chain.get(), followed.config.nodes.len()), (31_337, 1));
+        assert_eq!(followed.config.start, Start::Block(BlockNumber::default()));
+        let largest = file(
+            "chain = \"18446744073709551615\"\nnodes = [\"http://localhost\"]",
+            "builtin = \"erc20_balance\"",
+        );
+        assert_eq!(largest.unwrap().config.chain.get(), u64::MAX);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let good = "chain = 1\nnodes = [\"http://localhost\"]";
+        for (head, topic, words) in [
+            (good, "evnt = \"X()\"", "evnt"),
+            (good, "", "`event` or `builtin`"),
+            ("chain = 1\nnodes = [\"ftp://x\"]", "builtin = \"erc20_balance\"", "ftp"),
+            ("chain = \"one\"\nnodes = []", "builtin = \"erc20_balance\"", "chain id"),
+            ("chain = 1\nnodes = []\npoll = \"1h\"", "builtin = \"erc20_balance\"", "50ms to 10m"),
+        ] {
+            let error = format!("{:#}", file(head, topic).unwrap_err());
+            assert!(error.contains(words), "{error}");
+        }
+        let none = FollowedChain::parse("chain = 1\nnodes = []\ntopics = []").unwrap_err();
+        assert!(none.to_string().contains("[[topics]]"), "{none}");
+    }
+}

@@ -1,0 +1,91 @@
+//! `gapless follow`: a chain from its nodes into the store; `serve` does the same beside its clients.
+
+mod journal;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use gapless_follow::{Follower, Report};
+use gapless_proto::ChainId;
+use gapless_store::Store;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::chain_file::FollowedChain;
+use crate::config_flags::{ConfigFlags, StoreFlag};
+use crate::logging;
+use crate::signals::Signals;
+
+use journal::Journal;
+
+/// Follow chains: read their nodes, and hand their blocks to the store that servers tell them from.
+///
+/// A store of SQLite belongs to one process; give its server the files as `chains.follow` instead.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Files that declare a chain each: `chain` (its id), `nodes` (ws:// or http:// addresses), and `[[topics]]`, each with a `name`,
+    /// `addresses`, and an `event` or `builtin = "erc20_balance"`
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    store: StoreFlag,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+/// How many reports may wait to be written down.
+const REPORTS_MAX: usize = 256;
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    runtime.block_on(async {
+        let raw = arguments.config.gather(arguments.store.flags())?;
+        let (store_url, chains_config, log) = raw.check_following()?;
+        logging::start(log);
+        let chains = read(&arguments.files)?;
+        let mut signals = Signals::catch().context("watching for SIGTERM")?;
+        let (store, _news) =
+            gapless_store::open(&store_url).await.with_context(|| format!("opening {store_url}"))?;
+        let stop = CancellationToken::new();
+        let mut followers = start(chains, &store, chains_config.reorg_blocks_max, &stop)?;
+        signals.next().await;
+        stop.cancel();
+        while followers.join_next().await.is_some() {}
+        store.close().await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Reads files that declare chains.
+pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<Vec<FollowedChain>> {
+    files.iter().map(|path| FollowedChain::read(path)).collect()
+}
+
+/// Follows chains, each in a task, until `stop` says otherwise.
+pub(crate) fn start(
+    chains: Vec<FollowedChain>,
+    store: &Arc<dyn Store>,
+    window: u64,
+    stop: &CancellationToken,
+) -> anyhow::Result<JoinSet<()>> {
+    let mut tasks = JoinSet::new();
+    for FollowedChain { mut config, topics } in chains {
+        config.window = window;
+        let chain = config.chain;
+        let (reports, told) = mpsc::channel(REPORTS_MAX);
+        let follower = Follower::new(config, topics, Arc::clone(store), reports)?;
+        tasks.spawn(follower.run(stop.clone().cancelled_owned()));
+        tasks.spawn(write_down(chain, told));
+    }
+    Ok(tasks)
+}
+
+async fn write_down(chain: ChainId, mut reports: mpsc::Receiver<Report>) {
+    let mut journal = Journal::new(chain);
+    while let Some(report) = reports.recv().await {
+        journal.write_down(report);
+    }
+}

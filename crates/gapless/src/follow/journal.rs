@@ -1,0 +1,111 @@
+//! What a follower tells, as log lines and metrics.
+
+use std::io::{self, IsTerminal as _};
+
+use gapless_follow::{Alarm, NodeState, Report};
+use gapless_proto::ChainId;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use metrics::{counter, gauge, histogram};
+use tracing::{debug, error, info, warn};
+
+/// Writes down what the follower of one chain tells.
+pub(super) struct Journal {
+    chain: ChainId,
+    /// How far a backfill is, where somebody looks.
+    bar: Option<ProgressBar>,
+}
+
+impl Journal {
+    pub(super) fn new(chain: ChainId) -> Self {
+        Self { chain, bar: None }
+    }
+
+    pub(super) fn write_down(&mut self, report: Report) {
+        let chain = self.chain;
+        let label = || [("chain", chain.to_string())];
+        match report {
+            Report::Node { node, state } => self.node(node, state),
+            Report::Heads { head, have, .. } => {
+                let have = have.map_or(0, |have| have.number.get());
+                gauge!("gapless_chain_lag_blocks", &label())
+                    .set(head.number.get().saturating_sub(have) as f64);
+                gauge!("gapless_chain_head", &label()).set(have as f64);
+            }
+            Report::Backfill { from, at, to } => self.backfill(from.get(), at.get(), to.get()),
+            Report::Ingested { blocks, events, .. } => {
+                counter!("gapless_chain_blocks_total", &label()).increment(blocks as u64);
+                counter!("gapless_chain_events_total", &label()).increment(events as u64);
+                debug!(%chain, blocks, events, "took blocks");
+            }
+            Report::Reorg { depth, head } => {
+                histogram!("gapless_chain_reorg_blocks", &label()).record(depth as f64);
+                let head = head.map(|head| head.to_string()).unwrap_or_default();
+                info!(%chain, depth, head, "a reorg");
+            }
+            Report::Refetched { block, reason } => {
+                counter!("gapless_chain_refetches_total", &label()).increment(1);
+                warn!(%chain, %block, reason, "asked for a block's logs again");
+            }
+            Report::Undecodable { block, log } => {
+                warn!(%chain, %block, ?log, "a log only looks like a topic's event");
+            }
+            Report::Store { reason } => warn!(%chain, reason, "the store takes no blocks; trying again"),
+            Report::Alarm(Alarm::DeepReorg { head, floor, .. }) => {
+                counter!("gapless_chain_alarms_total", &label()).increment(1);
+                error!(
+                    %chain, %head, %floor,
+                    "a node contradicts what can't be taken back; remove that node, or begin the feed anew: POST /v1/admin/chains/{chain}/restart"
+                );
+            }
+            Report::Alarm(Alarm::Refused { reason }) => {
+                counter!("gapless_chain_alarms_total", &label()).increment(1);
+                error!(%chain, reason, "a block is refused, so the feed stands still");
+            }
+        }
+    }
+
+    fn node(&self, node: usize, state: NodeState) {
+        let chain = self.chain;
+        let up = gauge!("gapless_chain_node_up", "chain" => chain.to_string(), "node" => node.to_string());
+        match state {
+            NodeState::Connected => {
+                up.set(1.0);
+                info!(%chain, node, "connected to a node");
+            }
+            NodeState::Failed { reason, pause, .. } => {
+                up.set(0.0);
+                warn!(%chain, node, reason, ?pause, "a node failed; it is asked again after a pause");
+            }
+            NodeState::Stalled => {
+                up.set(0.0);
+                warn!(%chain, node, "the head of a node stands still; asking another");
+            }
+        }
+    }
+
+    fn backfill(&mut self, from: u64, at: u64, to: u64) {
+        let chain = self.chain;
+        if io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| progress_bar(chain));
+            bar.set_length(to.saturating_sub(from));
+            bar.set_position(at.saturating_sub(from));
+            if at >= to {
+                bar.finish_and_clear();
+                self.bar = None;
+            }
+        }
+        if at >= to {
+            info!(%chain, from, to, "took the old blocks");
+        }
+    }
+}
+
+fn progress_bar(chain: ChainId) -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} blocks, {per_sec}, {eta} left");
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.set_prefix(format!("chain {chain}"));
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar
+}
