@@ -126,13 +126,17 @@ impl Node {
         Ok(receipts.and_then(|receipts| receipts.into_iter().collect()))
     }
 
-    /// Subscribes to new heads; `None` where the connection can't do that.
+    /// Subscribes to new heads; `None` where the connection or the node can't do that.
     pub(crate) async fn new_heads(&self) -> Result<Option<NewHeads>, NodeError> {
         let Some(pubsub) = self.client.pubsub_frontend() else { return Ok(None) };
         let mut call = self.client.request::<_, B256>("eth_subscribe", json!(["newHeads"]));
         call.set_is_subscription();
-        let id = timeout(self.request_timeout, call).await.map_err(|_| NodeError::timed_out())??;
-        Ok(Some(NewHeads(pubsub.get_subscription(id).await?)))
+        let subscribed = timeout(self.request_timeout, call).await.map_err(|_| NodeError::timed_out())?;
+        match subscribed.map_err(NodeError::from) {
+            Ok(id) => Ok(Some(NewHeads(pubsub.get_subscription(id).await?))),
+            Err(NodeError { trouble: Trouble::Unsupported | Trouble::Fatal, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn headers_of(&self, numbers: Vec<u64>) -> Result<Vec<Option<Header>>, NodeError> {

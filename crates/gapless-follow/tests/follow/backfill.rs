@@ -22,9 +22,7 @@ async fn old_blocks_come_by_ranges_and_then_the_newest_one_by_one() {
     );
     done.await;
     assert!(node.requests("eth_getLogs").len() < 60);
-    while world.info().await.unwrap().finalized != BlockNumber::new(480).ok() {
-        tokio::task::yield_now().await;
-    }
+    world.finality(480).await;
 }
 
 // Chain behaviour 11

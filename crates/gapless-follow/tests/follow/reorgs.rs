@@ -114,9 +114,7 @@ async fn a_contradiction_of_a_finalized_block_is_an_alarm_and_the_feed_may_begin
     let (node, mut world) = following("a1<g0:1 a2<a1:1 a3<a2:1").await;
     node.finalize(2);
     world.arrival(hash("a3")).await;
-    while world.info().await.unwrap().finalized != Some(number(2)) {
-        tokio::task::yield_now().await;
-    }
+    world.finality(2).await;
     node.mine("b1<g0:1 b2<b1:1 b3<b2:1 b4<b3:1");
     let alarm = world.report("an alarm", |report| matches!(report, Report::Alarm(_))).await;
     assert!(format!("{alarm:?}").contains("DeepReorg"), "{alarm:?}");

@@ -8,7 +8,7 @@ use gapless_core::ChainEntryKind;
 use gapless_follow::{
     Builtin, FollowConfig, Follower, NodeState, NodeUrl, Report, TopicConfig, Topics, Trouble,
 };
-use gapless_proto::{BlockHash, BlockRef, ChainId, Seq, Topic};
+use gapless_proto::{BlockHash, BlockNumber, BlockRef, ChainId, Seq, Topic};
 use gapless_store::{ChainInfo, ChainLogRequest, ChainStore, ChainValuesRequest, NewsReceiver, SqliteStore};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
@@ -109,6 +109,20 @@ impl World {
         if time::timeout(PATIENCE, arriving).await.is_err() {
             self.hear();
             panic!("{hash} never came; {:?}", self.last_reports());
+        }
+    }
+
+    /// Waits until the store knows that the chain is final up to a height.
+    pub(crate) async fn finality(&mut self, height: u64) {
+        let mut ticks = time::interval(Duration::from_millis(2));
+        let settling = async {
+            while self.info().await.and_then(|info| info.finalized).map(BlockNumber::get) != Some(height) {
+                ticks.tick().await;
+            }
+        };
+        if time::timeout(PATIENCE, settling).await.is_err() {
+            self.hear();
+            panic!("{height} never was final; {:?}", self.last_reports());
         }
     }
 
