@@ -185,7 +185,7 @@ impl<S: Sink> Follower<S> {
                 return time::sleep(error.retry_after()).await;
             }
             RoundError::Gather(error) => {
-                self.note_doubt(&error);
+                self.note_doubts(&error);
                 error.trouble()
             }
             RoundError::Refused(_) => {
@@ -201,15 +201,18 @@ impl<S: Sink> Follower<S> {
         self.reporter.tell(Report::Node { node: index, state: NodeState::Failed { trouble, reason, pause } });
     }
 
-    fn note_doubt(&mut self, error: &GatherError) {
-        let GatherError::Unsettled { block, .. } = error else { return };
+    fn note_doubts(&mut self, error: &GatherError) {
+        let GatherError::Unsettled(blocks) = error else { return };
         if self.doubts.len() >= DOUBTED_BLOCKS_MAX {
             self.doubts.clear();
+            self.believed.clear();
         }
-        let doubts = self.doubts.entry(block.hash).or_default();
-        *doubts += 1;
-        if *doubts >= DOUBTS_MAX {
-            self.believed.insert(block.hash);
+        for block in blocks {
+            let doubts = self.doubts.entry(block.hash).or_default();
+            *doubts += 1;
+            if *doubts >= DOUBTS_MAX {
+                self.believed.insert(block.hash);
+            }
         }
     }
 }

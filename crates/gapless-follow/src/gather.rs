@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, StreamExt as _};
 use gapless_proto::{Block, BlockHash, BlockRef};
 
 use crate::checks::{CheckedLogs, LogsFault, check_logs, check_receipts, decoded};
@@ -42,9 +42,9 @@ pub(crate) enum GatherError {
     Node(#[from] NodeError),
     #[error("block {block}: {fault}")]
     Fault { block: BlockRef, fault: LogsFault },
-    /// The bloom promises what the node doesn't have, and the node can't show receipts to settle it.
-    #[error("block {block}: {fault}, and the node has no eth_getBlockReceipts to settle it")]
-    Unsettled { block: BlockRef, fault: LogsFault },
+    /// Blooms promise what the node doesn't have, and the node can't show receipts to settle it.
+    #[error("{} blocks promise logs that aren't there, and the node has no eth_getBlockReceipts to settle it", _0.len())]
+    Unsettled(Vec<BlockRef>),
     /// The blocks of a range aren't on the one before it.
     #[error("block {} isn't on the block before it", _0.at)]
     Fork(Header),
@@ -58,7 +58,7 @@ impl GatherError {
     pub(crate) fn trouble(&self) -> Trouble {
         match self {
             Self::Node(error) => error.trouble,
-            Self::Fault { .. } | Self::Unsettled { .. } => Trouble::Untrustworthy,
+            Self::Fault { .. } | Self::Unsettled(_) => Trouble::Untrustworthy,
             Self::Fork(_) | Self::Torn { .. } => Trouble::UnknownBlock,
         }
     }
@@ -67,8 +67,7 @@ impl GatherError {
 impl Gather<'_> {
     /// Blocks with their events, each by its hash.
     pub(crate) async fn blocks(self, headers: Vec<Header>) -> Result<Vec<Gathered>, GatherError> {
-        let blocks = headers.into_iter().map(|header| self.block(header)).collect::<Vec<_>>();
-        stream::iter(blocks).buffered(BLOCKS_AT_ONCE).try_collect().await
+        all(headers.into_iter().map(|header| self.block(header)).collect()).await
     }
 
     /// The blocks of a range that follow on one, with logs by range.
@@ -90,7 +89,7 @@ impl Gather<'_> {
             let logs = logs_of.remove(&header.at.hash).unwrap_or_default();
             self.block_with(header, logs)
         });
-        stream::iter(blocks.collect::<Vec<_>>()).buffered(BLOCKS_AT_ONCE).try_collect().await
+        all(blocks.collect()).await
     }
 
     /// The blocks of a range that follow on one, each with logs by its hash.
@@ -152,9 +151,7 @@ impl Gather<'_> {
                 let unchecked = Header { bloom: None, ..header.clone() };
                 check_logs(&unchecked, logs, self.topics).map_err(|fault| GatherError::Fault { block, fault })
             }
-            Err(NodeError { trouble: Trouble::Unsupported, .. }) => {
-                Err(GatherError::Unsettled { block, fault: fault.clone() })
-            }
+            Err(NodeError { trouble: Trouble::Unsupported, .. }) => Err(GatherError::Unsettled(vec![block])),
             Err(error) => Err(error.into()),
         }
     }
@@ -162,6 +159,26 @@ impl Gather<'_> {
     fn gathered(self, header: &Header, logs: &CheckedLogs, refetched: Option<LogsFault>) -> Gathered {
         let (block, undecodable) = decoded(header, logs, self.topics);
         Gathered { block, undecodable, refetched }
+    }
+}
+
+/// Waits for blocks, a few at a time. What isn't settled is named all at once, so that a range isn't asked for again for each.
+async fn all(
+    blocks: Vec<impl Future<Output = Result<Gathered, GatherError>>>,
+) -> Result<Vec<Gathered>, GatherError> {
+    let mut gathered = Vec::with_capacity(blocks.len());
+    let mut unsettled = Vec::new();
+    let mut coming = stream::iter(blocks).buffered(BLOCKS_AT_ONCE);
+    while let Some(block) = coming.next().await {
+        match block {
+            Ok(block) => gathered.push(block),
+            Err(GatherError::Unsettled(blocks)) => unsettled.extend(blocks),
+            Err(error) => return Err(error),
+        }
+    }
+    match unsettled.is_empty() {
+        true => Ok(gathered),
+        false => Err(GatherError::Unsettled(unsettled)),
     }
 }
 

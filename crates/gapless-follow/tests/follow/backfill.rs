@@ -78,6 +78,22 @@ async fn logs_that_are_missing_in_a_range_are_fetched_by_hash() {
     world.report("a refetch", |report| matches!(report, Report::Refetched { .. })).await;
 }
 
+#[tokio::test]
+async fn blooms_that_promise_too_much_hold_a_range_up_once_and_not_each() {
+    let node = LyingNode::start(1).await;
+    let blocks: Vec<_> = (1..=200).map(|height| format!("a{height}<{}", parent(height))).collect();
+    node.mine(&blocks.join(" "));
+    for height in (50..120).step_by(5) {
+        node.promise_too_much(&format!("a{height}"));
+    }
+    node.lie("eth_getBlockReceipts", usize::MAX, Lie::Error(-32601, "no such method"));
+    let mut world = World::new(1, &[&node.url]);
+    world.config.start = Start::Block(BlockNumber::default());
+    world.start();
+    world.arrival(hash("a200")).await;
+    assert!(world.failures().len() <= 6, "{:?}", world.failures());
+}
+
 // Chain behaviour 9
 #[tokio::test]
 async fn a_reorg_while_nobody_looked_is_found_before_the_gap_is_filled() {
@@ -115,4 +131,8 @@ async fn ready(blocks: u64) -> (LyingNode, World) {
     let mut world = World::new(1, &[&node.url]);
     world.config.start = Start::Block(BlockNumber::default());
     (node, world)
+}
+
+fn parent(height: u64) -> String {
+    if height == 1 { "g0".to_owned() } else { format!("a{}", height - 1) }
 }
