@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, RandomState};
 use std::pin::pin;
+use std::sync::atomic::AtomicBool;
 
 use alloy_primitives::U256;
 use gapless_proto::{BlockHash, BlockNumber, BlockRef};
@@ -121,8 +122,13 @@ impl<S: Sink> Follower<S> {
             gather: Gather { node: &connection.node, topics: &self.topics, believed: &self.believed },
             reporter: &self.reporter,
             index,
+            has_progressed: AtomicBool::new(false),
         };
         let seen = round.run(&mut connection.policy).await;
+        if round.has_progressed.into_inner() {
+            // What comes now is a new failure, not one more in a row.
+            self.endpoints.handle_success(index);
+        }
         let is_kept = match &seen {
             Ok(_) => true,
             Err(RoundError::Gather(error)) => is_connected(error.trouble()),

@@ -1,5 +1,7 @@
 //! One look at a node, and all that follows from it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gapless_core::BlockRefusal;
 use gapless_proto::{Block, BlockHash, BlockNumber, BlockRef};
 use gapless_store::{IngestError, Ingestion, StoreError};
@@ -27,6 +29,8 @@ pub(crate) struct Round<'a, S> {
     pub(crate) reporter: &'a Reporter,
     /// Which node it is.
     pub(crate) index: usize,
+    /// Whether the store took something, however the round ends.
+    pub(crate) has_progressed: AtomicBool,
 }
 
 /// What a round came to.
@@ -242,6 +246,7 @@ impl<S: Sink> Round<'_, S> {
         let ingestion = Ingestion { blocks, head, finalized, window: self.config.window };
         match self.sink.ingest(self.config.chain, ingestion).await {
             Ok(ingested) => {
+                self.has_progressed.store(true, Ordering::Relaxed);
                 let head = ingested.chain.block;
                 if ingested.revoked > 0 {
                     self.reporter.tell(Report::Reorg { depth: ingested.revoked, head });
