@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use gapless_follow::{FollowConfig, NodeUrl, Start, TopicConfig, Topics};
+use gapless_chain::{FollowConfig, NodeUrl, Start, TopicConfig, Topics};
 use gapless_proto::{BlockHash, BlockNumber, ChainId};
 use serde::Deserialize;
 

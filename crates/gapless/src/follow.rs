@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use gapless_follow::{Follower, Report};
+use gapless_chain::{Follower, Report};
 use gapless_proto::ChainId;
 use gapless_store::Store;
 use tokio::sync::mpsc;

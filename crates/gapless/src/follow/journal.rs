@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
-use gapless_follow::{Alarm, NodeState, Report};
+use gapless_chain::{Alarm, NodeState, Report};
 use gapless_proto::ChainId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use metrics::{counter, gauge, histogram};

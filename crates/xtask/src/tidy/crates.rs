@@ -12,12 +12,12 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("gapless-proto", &[]),
     ("gapless-core", &["gapless-proto"]),
     ("gapless-store", &["gapless-proto", "gapless-core"]),
-    ("gapless-follow", &["gapless-proto", "gapless-core", "gapless-store"]),
+    ("gapless-chain", &["gapless-proto", "gapless-core", "gapless-store"]),
     ("gapless-tables", &["gapless-proto", "gapless-core"]),
     ("gapless-client", &["gapless-proto", "gapless-core"]),
     (
         "gapless-server",
-        &["gapless-proto", "gapless-core", "gapless-store", "gapless-follow", "gapless-tables"],
+        &["gapless-proto", "gapless-core", "gapless-store", "gapless-chain", "gapless-tables"],
     ),
     (
         "gapless",
@@ -27,7 +27,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "gapless-client",
             "gapless-server",
             "gapless-store",
-            "gapless-follow",
+            "gapless-chain",
             "gapless-tables",
         ],
     ),

@@ -1,6 +1,6 @@
 //! Chains that nobody thought of, from seeds.
 
-use gapless_follow::Start;
+use gapless_chain::Start;
 use gapless_proto::BlockNumber;
 use serde_json::json;
 

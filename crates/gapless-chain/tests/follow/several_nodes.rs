@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gapless_follow::{NodeState, Report, Start, Trouble};
+use gapless_chain::{NodeState, Report, Start, Trouble};
 use gapless_proto::BlockNumber;
 use serde_json::json;
 

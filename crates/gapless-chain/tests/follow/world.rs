@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gapless_core::ChainEntryKind;
-use gapless_follow::{
+use gapless_chain::{
     Builtin, FollowConfig, Follower, NodeState, NodeUrl, Report, TopicConfig, Topics, Trouble,
 };
+use gapless_core::ChainEntryKind;
 use gapless_proto::{BlockHash, BlockNumber, BlockRef, ChainId, Seq, Topic};
 use gapless_store::{ChainInfo, ChainLogRequest, ChainStore, ChainValuesRequest, NewsReceiver, SqliteStore};
 use tempfile::TempDir;

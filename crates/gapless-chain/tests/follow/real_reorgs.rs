@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gapless_follow::{Report, Start};
+use gapless_chain::{Report, Start};
 use gapless_proto::BlockNumber;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gapless_follow::{Report, Start, Trouble};
+use gapless_chain::{Report, Start, Trouble};
 use gapless_proto::BlockNumber;
 use serde_json::{Value, json};
 

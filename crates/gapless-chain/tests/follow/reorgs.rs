@@ -1,6 +1,6 @@
 //! Forks, followed one block at a time.
 
-use gapless_follow::{Report, Start};
+use gapless_chain::{Report, Start};
 use gapless_proto::BlockNumber;
 
 use crate::lying_node::{LyingNode, hash};

@@ -1,6 +1,6 @@
 //! Old blocks, by ranges.
 
-use gapless_follow::{Report, Start, Trouble};
+use gapless_chain::{Report, Start, Trouble};
 use gapless_proto::BlockNumber;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use gapless_follow::{NodeState, Report, Start, Trouble};
+use gapless_chain::{NodeState, Report, Start, Trouble};
 use gapless_proto::BlockNumber;
 use gapless_testkit::FaultyProxy;
 
