@@ -110,18 +110,22 @@ impl Anvil {
     }
 
     fn try_start(program: &Path) -> Option<Self> {
+        // The HTTP client wants one, though nothing is encrypted; any that is there already will do.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let http = reqwest::Client::new();
         let port = free_port();
         let mut command = Command::new(program);
         command
             .args(["--no-mining", "--silent", "--slots-in-an-epoch", "32", "--port"])
             .arg(port.to_string());
-        let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let mut process =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let connected = poll_until(Duration::from_secs(20), || {
             let is_up = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
             Ok((is_up || process.try_wait()?.is_some()).then_some(()))
         });
         let is_up = connected.unwrap().is_some() && process.try_wait().unwrap().is_none();
-        let anvil = Self { process, port, http: reqwest::Client::new() };
+        let anvil = Self { process, port, http };
         is_up.then_some(anvil)
     }
 }
