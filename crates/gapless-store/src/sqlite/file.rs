@@ -22,8 +22,22 @@ const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 /// How many kinds of statement a connection keeps prepared.
 const PREPARED_STATEMENTS_MAX: usize = 64;
 
-/// The right to use a file. Whoever holds a clone holds it; it ends with the process, however that ends.
-pub(super) type FileLock = Arc<File>;
+/// The right to use a file. Whoever holds a clone holds it; it ends with the last one, or with the process, however that
+/// ends.
+pub(super) type FileLock = Arc<Held>;
+
+/// A file that is locked.
+#[derive(Debug)]
+pub(super) struct Held(File);
+
+impl Drop for Held {
+    /// Closing the file isn't enough: a child that is being started has it open, too, until its program begins.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "the lock of the database's file ends with the process only");
+        }
+    }
+}
 
 /// Takes the file for this process.
 ///
@@ -39,7 +53,7 @@ pub(super) fn lock(path: &Path) -> Result<FileLock, OpenError> {
         .open(lock_path)
         .map_err(|error| not_had(path, error))?;
     match lock.try_lock() {
-        Ok(()) => Ok(Arc::new(lock)),
+        Ok(()) => Ok(Arc::new(Held(lock))),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
         Err(TryLockError::Error(error)) => Err(not_had(path, error)),
     }
@@ -187,5 +201,17 @@ mod tests {
         migrate(&path, &mut open_for_writing(&path).unwrap()).unwrap();
         let reader = open_for_reading(&path).unwrap();
         assert!(reader.execute("DELETE FROM feed", ()).is_err());
+    }
+
+    #[test]
+    fn a_lock_ends_when_it_is_dropped_even_if_a_child_has_the_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gapless.db");
+        let held = lock(&path).unwrap();
+        let of_a_child = held.0.try_clone().unwrap();
+        assert!(matches!(lock(&path), Err(OpenError::InUse { .. })));
+        drop(held);
+        drop(lock(&path).unwrap());
+        drop(of_a_child);
     }
 }
