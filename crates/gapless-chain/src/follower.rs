@@ -1,6 +1,5 @@
 //! The follower: asks nodes for news and brings the store to it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, RandomState};
 use std::pin::pin;
@@ -12,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
 use crate::config::{ConfigError, FollowConfig};
+use crate::doubts::Doubts;
 use crate::endpoints::{Choice, Endpoints};
 use crate::errors::Trouble;
 use crate::gather::{Gather, GatherError};
@@ -22,11 +22,6 @@ use crate::report::{Alarm, NodeState, Report, Reporter};
 use crate::round::{Round, RoundError, Seen};
 use crate::sink::Sink;
 use crate::topics::Topics;
-
-/// How often a node must say that there are no logs before the bloom is taken to promise too much, where no receipts settle it.
-const DOUBTS_MAX: u32 = 3;
-/// How many blocks are remembered for that.
-const DOUBTED_BLOCKS_MAX: usize = 1_000;
 
 /// Follows one chain and keeps a store up to date with it.
 ///
@@ -44,8 +39,7 @@ pub struct Follower<S> {
     /// Whether to look at once.
     is_due: bool,
     genesis: Option<BlockHash>,
-    doubts: BTreeMap<BlockHash, u32>,
-    believed: BTreeSet<BlockHash>,
+    doubts: Doubts,
 }
 
 struct Connection {
@@ -72,8 +66,7 @@ impl<S: Sink> Follower<S> {
             asked: None,
             is_due: true,
             genesis: config.genesis,
-            doubts: BTreeMap::new(),
-            believed: BTreeSet::new(),
+            doubts: Doubts::default(),
             reporter: Reporter(reports),
             config,
             topics,
@@ -119,7 +112,7 @@ impl<S: Sink> Follower<S> {
         let round = Round {
             config: &self.config,
             sink: &self.sink,
-            gather: Gather { node: &connection.node, topics: &self.topics, believed: &self.believed },
+            gather: Gather { node: &connection.node, topics: &self.topics, believed: self.doubts.believed() },
             reporter: &self.reporter,
             index,
             has_progressed: AtomicBool::new(false),
@@ -170,7 +163,6 @@ impl<S: Sink> Follower<S> {
         self.is_due = seen.has_more;
         self.endpoints.handle_success(index);
         self.doubts.clear();
-        self.believed.clear();
         let Some(connection) = &mut self.connections[index] else { return };
         let now = Instant::now();
         if connection.head.replace(seen.head) != Some(seen.head) {
@@ -191,7 +183,9 @@ impl<S: Sink> Follower<S> {
                 return time::sleep(error.retry_after()).await;
             }
             RoundError::Gather(error) => {
-                self.note_doubts(&error);
+                if let GatherError::Unsettled(blocks) = &error {
+                    self.doubts.note(blocks.iter().map(|block| block.hash));
+                }
                 error.trouble()
             }
             RoundError::Refused(_) => {
@@ -205,21 +199,6 @@ impl<S: Sink> Follower<S> {
         };
         let pause = self.endpoints.handle_failure(index, trouble, Instant::now().into_std());
         self.reporter.tell(Report::Node { node: index, state: NodeState::Failed { trouble, reason, pause } });
-    }
-
-    fn note_doubts(&mut self, error: &GatherError) {
-        let GatherError::Unsettled(blocks) = error else { return };
-        if self.doubts.len() >= DOUBTED_BLOCKS_MAX {
-            self.doubts.clear();
-            self.believed.clear();
-        }
-        for block in blocks {
-            let doubts = self.doubts.entry(block.hash).or_default();
-            *doubts += 1;
-            if *doubts >= DOUBTS_MAX {
-                self.believed.insert(block.hash);
-            }
-        }
     }
 }
 

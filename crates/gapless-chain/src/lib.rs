@@ -6,6 +6,7 @@
 
 mod checks;
 mod config;
+mod doubts;
 mod endpoints;
 mod errors;
 mod follower;
