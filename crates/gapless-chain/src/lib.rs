@@ -1,7 +1,7 @@
 //! Follows an EVM node over JSON-RPC and hands its blocks to a store.
 //!
 //! What decides is pure: [`Topics`] (which logs are events), [`classify`] (what a refusal means), [`check_logs`] (whether logs can be
-//! those of a block), [`Walk`] (which blocks are missing), [`RangePolicy`] (how much is asked for at once), [`route`] (what to do about a
+//! those of a block), [`Walk`] (which blocks are missing), [`RangePolicy`] (how much is asked for at once), [`route()`] (what to do about a
 //! head), [`Endpoints`] (whom to ask).
 
 mod checks;
