@@ -15,6 +15,7 @@ mod check;
 mod error;
 mod file;
 mod key;
+mod origins;
 mod raw;
 mod reader;
 mod report;
@@ -25,6 +26,7 @@ mod tests;
 pub use auth::AuthConfig;
 pub use error::{ConfigError, ConfigErrors};
 pub use key::{KEYS, Key};
+pub use origins::Origins;
 pub use raw::{ConfigSources, Flag, Place, RawConfig};
 pub use secret::{Secret, SecretError, Secrets};
 
@@ -41,7 +43,7 @@ pub struct Config {
     pub hub: HubConfig,
     /// What each connection may cost.
     pub session: SessionConfig,
-    /// What each HTTP request may cost.
+    /// What HTTP requests may cost, and which web pages may make them.
     pub http: HttpConfig,
     /// How a gateway stops.
     pub drain: DrainConfig,
@@ -97,16 +99,18 @@ impl Default for SessionConfig {
     }
 }
 
-/// The bounds of an HTTP request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What HTTP requests may cost, and which web pages may make them.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// How long it may take, from its headers to its answer.
+    /// How long one may take, from its headers to its answer.
     pub request_max: Duration,
+    /// The web pages that may use HTTP.
+    pub origins: Origins,
 }
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        Self { request_max: Duration::from_secs(30) }
+        Self { request_max: Duration::from_secs(30), origins: Origins::default() }
     }
 }
 

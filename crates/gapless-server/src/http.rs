@@ -16,6 +16,7 @@ mod admin;
 mod answers;
 mod chains;
 mod conversations;
+mod cors;
 mod entries;
 mod events;
 mod health;
@@ -51,11 +52,14 @@ pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gatewa
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics))
         .split_for_parts();
+    let config = gateway.config();
+    let cors = cors::layer(&config.http.origins, gateway.authenticator().is_open());
     routes
         .route("/v1/ws", websocket)
         .route("/v1/openapi.json", openapi::serving(&description))
         .fallback(async || Refusal::no_route())
         .method_not_allowed_fallback(async || Refusal::wrong_method())
+        .layer(cors)
         .layer(middleware::from_fn_with_state(Arc::clone(gateway), loopback::guard))
         .layer(middleware::from_fn_with_state(Arc::clone(gateway), watch::watch))
         .with_state(Arc::clone(gateway))

@@ -26,6 +26,7 @@ pub use auth::{
 };
 pub use config::{
     AuthConfig, Config, ConfigError, ConfigErrors, ConfigSources, DrainConfig, Flag, HttpConfig, KEYS, Key,
-    LogConfig, LogFormat, Place, RawConfig, Secret, SecretError, Secrets, SessionConfig, UpkeepConfig,
+    LogConfig, LogFormat, Origins, Place, RawConfig, Secret, SecretError, Secrets, SessionConfig,
+    UpkeepConfig,
 };
 pub use gateway::{RunError, run};

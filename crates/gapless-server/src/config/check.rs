@@ -9,6 +9,7 @@ use gapless_store::StoreUrl;
 use tracing::Level;
 
 use super::error::ConfigErrors;
+use super::origins::{Origins, origin};
 use super::raw::RawConfig;
 use super::reader::Reader;
 use super::{
@@ -112,7 +113,29 @@ impl Reader<'_> {
     }
 
     fn http(&mut self) -> HttpConfig {
-        HttpConfig { request_max: self.time("limits.request_max", MOMENT..=HOUR) }
+        HttpConfig {
+            request_max: self.time("limits.request_max", MOMENT..=HOUR),
+            origins: self.origins("http.origins"),
+        }
+    }
+
+    fn origins(&mut self, name: &str) -> Origins {
+        let typed = self.raw.typed(name);
+        if typed.values == ["*"] {
+            return Origins::Any;
+        }
+        let mut origins = Vec::new();
+        for value in &typed.values {
+            match origin(value) {
+                Some(origin) => origins.push(origin),
+                None => self.wrong(
+                    typed,
+                    value,
+                    "write origins as browsers send them, as in https://app.example or http://127.0.0.1:5173, or * alone",
+                ),
+            }
+        }
+        Origins::These(origins)
     }
 
     fn drain(&mut self) -> DrainConfig {

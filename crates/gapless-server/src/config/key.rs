@@ -58,6 +58,12 @@ pub const KEYS: &[Key] = &[
     Key::new("limits.body_bytes_max", "64KiB", "the longest body of a message"),
     Key::new("limits.handshake_max", "10s", "how long a connection may take to say what it wants"),
     Key::new("limits.request_max", "30s", "how long an HTTP request may take"),
+    Key::new(
+        "http.origins",
+        "",
+        "whose web pages may use HTTP, as in https://app.example, with commas between; * for all",
+    )
+    .list(),
     Key::new("delivery.queued_frames_max", "1000", "how many pushes may wait for one connection"),
     Key::new("delivery.queued_bytes_max", "1MiB", "how many bytes of pushes may wait for one connection"),
     Key::new("delivery.write_stall_max", "30s", "how long a connection may take no byte"),

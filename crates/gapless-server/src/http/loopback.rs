@@ -35,7 +35,7 @@ fn is_local(headers: &HeaderMap) -> bool {
 }
 
 /// Whether an origin is `SCHEME://HOST` or `SCHEME://HOST:PORT` of this machine, and nothing more.
-fn is_loopback_origin(origin: &str) -> bool {
+pub(super) fn is_loopback_origin(origin: &str) -> bool {
     let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     authority.is_some_and(is_loopback)
 }

@@ -12,4 +12,5 @@ mod health;
 mod members;
 mod open_mode;
 mod openapi;
+mod origins;
 mod privacy;
