@@ -5,6 +5,7 @@
 //! between a client and it. Everything is blocking and joins what it started when dropped.
 
 mod anvil;
+mod browser;
 mod faulty_proxy;
 mod gateway;
 mod polling;
@@ -14,6 +15,9 @@ mod process;
 mod shared_postgres;
 
 pub use anvil::{ANVIL_PACKAGE, GAPLESS_TEST_ANVIL, anvil_binary, anvil_in};
+pub use browser::{
+    BROWSER_PACKAGE, GAPLESS_TEST_BROWSER, browser_folder, chromium_binary, has_browser_package,
+};
 pub use faulty_proxy::FaultyProxy;
 pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};
 pub use polling::poll_until;

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use gapless_testkit::{ANVIL_PACKAGE, PostgresBinaries, anvil_binary, anvil_in, is_root};
+use gapless_testkit::{
+    ANVIL_PACKAGE, BROWSER_PACKAGE, PostgresBinaries, anvil_binary, anvil_in, browser_folder,
+    chromium_binary, has_browser_package, is_root,
+};
 
 use crate::cargo::{cargo, target_folder};
 
@@ -33,10 +36,12 @@ pub(crate) enum Requirement {
     Clippy,
     PostgreSql,
     Anvil,
+    Browser,
 }
 
 impl Requirement {
-    pub(crate) const ALL: [Self; 4] = [Self::Rustfmt, Self::Clippy, Self::PostgreSql, Self::Anvil];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Rustfmt, Self::Clippy, Self::PostgreSql, Self::Anvil, Self::Browser];
 
     fn meet(self) -> anyhow::Result<()> {
         match self {
@@ -44,6 +49,7 @@ impl Requirement {
             Self::Clippy => meet_component("clippy", &["clippy", "--version"]),
             Self::PostgreSql => meet_postgres(),
             Self::Anvil => anvil().map(drop),
+            Self::Browser => browser().map(drop),
         }
     }
 }
@@ -80,21 +86,52 @@ pub(crate) fn anvil() -> anyhow::Result<PathBuf> {
     if anvil.is_file() {
         return Ok(anvil);
     }
+    if !npm_install(ANVIL_PACKAGE, &folder)? {
+        return Err(missing);
+    }
+    if !anvil.is_file() {
+        bail!("`npm install {ANVIL_PACKAGE}` brought no anvil; what it says is above");
+    }
+    Ok(anvil)
+}
+
+/// Finds a browser, and the folder of what steers it; installs what is missing of the two.
+pub(crate) fn browser() -> anyhow::Result<PathBuf> {
+    if let Err(missing) = chromium_binary() {
+        if !is_root() || !in_path("apt-get") {
+            return Err(missing);
+        }
+        eprintln!("installing Chromium");
+        apt_get(&["update"])?;
+        apt_get(&["install", "--yes", "--no-install-recommends", "chromium"])?;
+    }
+    let Err(missing) = browser_folder() else {
+        return browser_folder();
+    };
+    let folder = target_folder()?.join("browser");
+    if !has_browser_package(&folder) && !npm_install(BROWSER_PACKAGE, &folder)? {
+        return Err(missing);
+    }
+    Ok(folder)
+}
+
+/// Has npm install a package into a folder; false where there is no npm and none can be had.
+fn npm_install(package: &str, folder: &Path) -> anyhow::Result<bool> {
     if !in_path("npm") && is_root() && in_path("apt-get") {
         apt_get(&["update"])?;
         apt_get(&["install", "--yes", "--no-install-recommends", "npm"])?;
     }
     if !in_path("npm") {
-        return Err(missing);
+        return Ok(false);
     }
-    eprintln!("installing anvil");
-    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    eprintln!("installing {package}");
+    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(ANVIL_PACKAGE);
-    if !succeeds(&mut npm) || !anvil.is_file() {
-        bail!("`npm install {ANVIL_PACKAGE}` brought no anvil; what it says is above");
+    npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg(package);
+    if !succeeds(&mut npm) {
+        bail!("`npm install {package}` failed; what it says is above");
     }
-    Ok(anvil)
+    Ok(true)
 }
 
 /// Installs the server alone: the cluster that Debian would make and start beside it is not wanted.

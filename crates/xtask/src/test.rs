@@ -1,10 +1,12 @@
 //! `cargo xtask test`: everything that must hold before a change is merged.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context as _;
-use gapless_testkit::{GAPLESS_BIN, GAPLESS_TEST_ANVIL, GAPLESS_TEST_POSTGRES, Postgres};
+use gapless_testkit::{
+    GAPLESS_BIN, GAPLESS_TEST_ANVIL, GAPLESS_TEST_BROWSER, GAPLESS_TEST_POSTGRES, Postgres,
+};
 
 use crate::cargo::{binary, cargo, workspace};
 use crate::requirement::{self, Requirement};
@@ -15,21 +17,29 @@ pub(crate) fn test(filter: Option<&str>) -> anyhow::Result<()> {
     requirement::meet(&Requirement::ALL)?;
     let postgres = Postgres::start().context("starting PostgreSQL for the tests")?;
     let mut run = Run::start()?;
-    let anvil = requirement::anvil()?;
-    let outcome =
-        steps(filter, &postgres.url(), &anvil)?.into_iter().try_for_each(|step| run.carry_out(step));
+    let services =
+        Services { postgres: postgres.url(), anvil: requirement::anvil()?, browser: requirement::browser()? };
+    let outcome = steps(filter, &services)?.into_iter().try_for_each(|step| run.carry_out(step));
     eprintln!("\n{}", run.summary());
     outcome
 }
 
+/// Where tests find what isn't built with the workspace.
+struct Services {
+    postgres: String,
+    anvil: PathBuf,
+    browser: PathBuf,
+}
+
 /// All steps in their order; with a filter only the tests that it selects.
-fn steps(filter: Option<&str>, postgres: &str, anvil: &Path) -> anyhow::Result<Vec<Step>> {
+fn steps(filter: Option<&str>, services: &Services) -> anyhow::Result<Vec<Step>> {
     let gapless = binary("gapless")?;
     let in_cargo = |name: &str, arguments: &[&str]| Step::new(name, cargo(arguments));
     let with_services = |mut command: Command| {
         command
-            .env(GAPLESS_TEST_POSTGRES, postgres)
-            .env(GAPLESS_TEST_ANVIL, anvil)
+            .env(GAPLESS_TEST_POSTGRES, &services.postgres)
+            .env(GAPLESS_TEST_ANVIL, &services.anvil)
+            .env(GAPLESS_TEST_BROWSER, &services.browser)
             .env(GAPLESS_BIN, &gapless);
         command
     };
@@ -74,15 +84,19 @@ mod tests {
 
     #[test]
     fn all_checks_come_before_the_tests() {
-        let steps = steps(None, "postgres://", Path::new("anvil")).unwrap();
+        let steps = steps(None, &services()).unwrap();
         assert_eq!(names(&steps)[..5], ["format", "lint", "documentation", "build", "test"]);
         assert_eq!(names(&steps).len(), 5 + STORES.len() + BENCHES.len());
     }
 
     #[test]
     fn a_filter_leaves_only_the_tests() {
-        let steps = steps(Some("paging"), "postgres://", Path::new("anvil")).unwrap();
+        let steps = steps(Some("paging"), &services()).unwrap();
         assert_eq!(names(&steps), ["build", "test"]);
+    }
+
+    fn services() -> Services {
+        Services { postgres: "postgres://".to_owned(), anvil: "anvil".into(), browser: "browser".into() }
     }
 
     fn names(steps: &[Step]) -> Vec<&str> {

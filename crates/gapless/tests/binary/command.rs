@@ -1,10 +1,13 @@
 //! Typing commands and reading what they say.
 
 use std::fmt;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
-use gapless_testkit::Gateway;
+use gapless_testkit::{Gateway, free_port};
 use tempfile::TempDir;
 
 pub(crate) const SECRET: &str = "the secret of the servers that these tests start";
@@ -63,12 +66,29 @@ impl fmt::Display for Said {
     }
 }
 
-/// A server on a database in `folder` and a port of its own, with further arguments.
+/// A server on a database in `folder`, with further arguments; on a port of its own, to which it comes back.
 pub(crate) fn serve(folder: &TempDir, arguments: &[&str]) -> Gateway {
     let store = store_in(folder.path());
-    let mut command = gapless(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut command = gapless(&["serve", "--listen", &listen, "--store", &store]);
     command.args(arguments);
     Gateway::start(command).unwrap()
+}
+
+/// The lines that a child prints, as they come.
+pub(crate) fn lines_of(child: &mut Child) -> Receiver<String> {
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    let (sender, lines) = channel();
+    // Ends with the pipe, or when nobody takes its lines.
+    thread::spawn(move || {
+        for line in stdout.lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }
 
 pub(crate) fn store_in(folder: &Path) -> String {

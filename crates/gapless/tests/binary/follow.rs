@@ -26,26 +26,13 @@ fn transfers_of_a_token_are_told_and_a_reorg_takes_them_back() {
     let node = Node::start();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("chain.toml");
-    fs::write(
-        &file,
-        format!(
-            "chain = 31337\nnodes = [\"ws://{}\"]\nstart = 0\npoll = \"200ms\"\n\n\
-             [[topics]]\nname = \"transfers\"\naddresses = [\"{TOKEN}\"]\nbuiltin = \"erc20_balance\"\n",
-            node.address()
-        ),
-    )
-    .unwrap();
+    fs::write(&file, declared(&node)).unwrap();
     node.transfer(1, 2, 500);
     let follow = format!("chains.follow={}", file.display());
     let server = serve(&folder, &["--auth", "open", "--set", &follow]);
 
     let topic = ["--user", "bob", "--topic", "chain:31337:transfers", "--cursor", "31337:0:0"];
-    // The chain is there once the first block is taken.
-    let probe = || {
-        let answer = get(server.address(), "/v1/chains/31337?user=bob");
-        Ok(answer.starts_with("HTTP/1.1 200").then_some(()))
-    };
-    poll_until(Duration::from_secs(30), probe).unwrap().expect("the follower takes blocks");
+    node.is_followed(server.address());
     let mut tail = Tail::start(&server, &topic);
     assert!(tail.next_line().contains(r#""value":"500""#));
     node.transfer(2, 3, 70);
@@ -80,14 +67,23 @@ fn a_file_that_declares_no_chain_is_refused_with_what_is_wrong() {
     assert!(said.complained().contains("no topic is declared"), "{said}");
 }
 
+/// What has a node followed from its first block, for the transfers of [`TOKEN`].
+pub(crate) fn declared(node: &Node) -> String {
+    format!(
+        "chain = 31337\nnodes = [\"ws://{}\"]\nstart = 0\npoll = \"200ms\"\n\n\
+         [[topics]]\nname = \"transfers\"\naddresses = [\"{TOKEN}\"]\nbuiltin = \"erc20_balance\"\n",
+        node.address()
+    )
+}
+
 /// A node that mines only when told.
-struct Node {
+pub(crate) struct Node {
     process: Child,
     port: u16,
 }
 
 impl Node {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let port = free_port();
         let mut anvil = Command::new(anvil_binary().unwrap());
         anvil.args(["--silent", "--no-mining", "--host", "127.0.0.1", "--port", &port.to_string()]);
@@ -104,12 +100,21 @@ impl Node {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
+    /// Waits until a server has taken the first block.
+    pub(crate) fn is_followed(&self, server: SocketAddr) {
+        let is_there = || {
+            let answer = get(server, "/v1/chains/31337?user=bob");
+            Ok(answer.starts_with("HTTP/1.1 200").then_some(()))
+        };
+        poll_until(Duration::from_secs(30), is_there).unwrap().expect("the follower takes blocks");
+    }
+
     fn mine(&self, blocks: u8) {
         self.ask("anvil_mine", &json!([format!("{blocks:#x}")]));
     }
 
     /// Mines a block with a transfer between the holders of two numbers.
-    fn transfer(&self, from: u8, to: u8, value: u64) {
+    pub(crate) fn transfer(&self, from: u8, to: u8, value: u64) {
         let data = format!("0x{from:064x}{to:064x}{value:064x}");
         let call = json!({"from": ACCOUNT, "to": TOKEN, "data": data, "gas": "0x100000"});
         self.ask("eth_sendTransaction", &json!([call]));
@@ -117,7 +122,7 @@ impl Node {
     }
 
     /// Replaces the newest blocks by as many others, which are empty.
-    fn reorg(&self, depth: u8) {
+    pub(crate) fn reorg(&self, depth: u8) {
         // Without this, an empty block could be what it was before.
         self.ask("anvil_setCoinbase", &json!([format!("0x{:040x}", 0xfe)]));
         self.ask("anvil_reorg", &json!([depth, []]));

@@ -9,6 +9,7 @@ mod chain_storm;
 mod check_config;
 mod command;
 mod crash;
+mod event_source;
 mod floods;
 mod follow;
 mod migrate;

@@ -2,13 +2,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use gapless_testkit::{Gateway, free_port, poll_until};
 use tempfile::TempDir;
 
-use crate::command::{Said, admin, gapless, said};
+use crate::command::{Said, admin, gapless, lines_of, said};
 use crate::send::{demo, send};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -242,17 +242,7 @@ pub(crate) struct Tail {
 impl Tail {
     pub(crate) fn start(server: &Gateway, arguments: &[&str]) -> Self {
         let mut child = tail(server, arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        // Ends with the pipe, or when nobody takes its lines.
-        std::thread::spawn(move || {
-            for line in stdout.lines() {
-                let Ok(line) = line else { return };
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
+        let lines = lines_of(&mut child);
         Self { child, lines: Some(lines) }
     }
 
