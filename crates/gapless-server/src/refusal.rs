@@ -97,7 +97,8 @@ impl Refusal {
         }
     }
 
-    fn log(&self) {
+    /// Writes the cause down, if there is one.
+    pub(crate) fn log(&self) {
         if let Some(cause) = &self.cause {
             store_trouble::tell(cause, "answer a request");
         }

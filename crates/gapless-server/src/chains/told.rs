@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use gapless_core::{ChainEntry, ChainEntryKind};
 use gapless_proto::{
-    Body, ChainCursor, ChainId, ChainPoint, Cursor, EventType, Progress, Revoke, Seq, ServerMessage,
-    Snapshot, Sub, Topic, TopicEvent, TopicReset, TopicResetReason, ValueKey,
+    Body, ChainCursor, ChainId, ChainPoint, EventType, Progress, Revoke, Seq, ServerMessage, Snapshot, Sub,
+    Topic, TopicEvent, TopicReset, TopicResetReason, ValueKey,
 };
 
 use super::TopicName;
@@ -17,10 +17,20 @@ use crate::socket::Frame;
 pub(crate) struct Told {
     /// What stands in `t`.
     name: &'static str,
-    /// The reader's position after it.
-    cursor: Option<ChainCursor>,
+    position: ReaderPosition,
     /// The frame behind the subscription's number, from the comma to the last brace.
     rest: Arc<str>,
+}
+
+/// What a message does to its reader's position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReaderPosition {
+    /// It moves.
+    At(ChainCursor),
+    /// It stays.
+    Kept,
+    /// It can't be served any more.
+    Lost,
 }
 
 impl Told {
@@ -39,7 +49,7 @@ impl Told {
                     block: Some(*block),
                     time: Some(*time),
                 };
-                Self::of("event", Some(cursor), &ServerMessage::TopicEvent(event))
+                Self::of("event", ReaderPosition::At(cursor), &ServerMessage::TopicEvent(event))
             }
             ChainEntryKind::Revoke { to, .. } => Self::revoke(chain, *to, *seq),
         }
@@ -49,14 +59,14 @@ impl Told {
     pub(crate) fn revoke(chain: ChainId, to: ChainPoint, seq: Seq) -> Self {
         let cursor = cursor(chain, to, seq);
         let revoke = Revoke { sub: NO_SUB, from_cursor: cursor.into() };
-        Self::of("revoke", Some(cursor), &ServerMessage::Revoke(revoke))
+        Self::of("revoke", ReaderPosition::At(cursor), &ServerMessage::Revoke(revoke))
     }
 
     /// Nothing happened up to a place.
     pub(crate) fn progress(chain: ChainId, point: ChainPoint, seq: Seq) -> Self {
         let cursor = cursor(chain, point, seq);
         let progress = Progress { sub: NO_SUB, cursor: cursor.into() };
-        Self::of("progress", Some(cursor), &ServerMessage::Progress(progress))
+        Self::of("progress", ReaderPosition::At(cursor), &ServerMessage::Progress(progress))
     }
 
     /// Values at a place.
@@ -71,12 +81,21 @@ impl Told {
         }
         let snapshot = Snapshot { sub: NO_SUB, cursor: cursor.into(), state, has_more };
         // Who has only a part of the values can't go on from here.
-        Self::of("snapshot", (!has_more).then_some(cursor), &ServerMessage::Snapshot(snapshot))
+        let position = if has_more { ReaderPosition::Kept } else { ReaderPosition::At(cursor) };
+        Self::of("snapshot", position, &ServerMessage::Snapshot(snapshot))
     }
 
     /// The position can't be served.
     pub(crate) fn reset(reason: TopicResetReason) -> Self {
-        Self::of("reset", None, &ServerMessage::Reset(TopicReset { sub: NO_SUB, reason }))
+        let position = match reason {
+            TopicResetReason::SlowConsumer => ReaderPosition::Kept,
+            TopicResetReason::CursorExpired
+            | TopicResetReason::CursorAhead
+            | TopicResetReason::EpochChanged
+            | TopicResetReason::DeepReorg
+            | TopicResetReason::Unknown => ReaderPosition::Lost,
+        };
+        Self::of("reset", position, &ServerMessage::Reset(TopicReset { sub: NO_SUB, reason }))
     }
 
     /// The frame of one subscription.
@@ -90,9 +109,9 @@ impl Told {
         self.name
     }
 
-    /// The reader's position after it, if it moves.
-    pub(crate) fn cursor(&self) -> Option<Cursor> {
-        self.cursor.map(Cursor::from)
+    /// What it does to the reader's position.
+    pub(crate) fn position(&self) -> ReaderPosition {
+        self.position
     }
 
     /// The message without its name and the subscription's number.
@@ -105,11 +124,11 @@ impl Told {
         self.rest.len()
     }
 
-    fn of(name: &'static str, cursor: Option<ChainCursor>, message: &ServerMessage) -> Self {
+    fn of(name: &'static str, position: ReaderPosition, message: &ServerMessage) -> Self {
         let frame = message.encode();
         let head = format!(r#"{{"t":"{name}","sub":{NO_SUB}"#);
         let rest = frame.strip_prefix(&head).expect("the name and the number come first");
-        Self { name, cursor, rest: Arc::from(rest) }
+        Self { name, position, rest: Arc::from(rest) }
     }
 }
 
@@ -122,6 +141,8 @@ fn cursor(chain: ChainId, point: ChainPoint, seq: Seq) -> ChainCursor {
 
 #[cfg(test)]
 mod tests {
+    use gapless_proto::Cursor;
+
     use super::*;
 
     #[test]
@@ -131,7 +152,8 @@ mod tests {
         let frame = told.frame(Sub::new(12));
         assert_eq!(frame.as_str(), r#"{"t":"revoke","sub":12,"fromCursor":"1:00000000000007:0003:1"}"#);
         assert_eq!(told.data(), r#"{"fromCursor":"1:00000000000007:0003:1"}"#);
-        assert_eq!(told.cursor().unwrap().as_str(), "1:00000000000007:0003:1");
+        let ReaderPosition::At(cursor) = told.position() else { panic!("{told:?}") };
+        assert_eq!(Cursor::from(cursor).as_str(), "1:00000000000007:0003:1");
         assert_eq!(Told::reset(TopicResetReason::SlowConsumer).data(), r#"{"reason":"slow_consumer"}"#);
     }
 }

@@ -5,20 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
-use axum::http::HeaderMap;
-use axum::response::Sse;
+use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive};
-use futures_util::{Stream, StreamExt as _};
+use axum::response::{IntoResponse as _, Response, Sse};
+use futures_util::stream::{StreamExt as _, once};
 use gapless_proto::{Cursor, Mode, Topic};
 
 use super::query::Query;
 use crate::auth::Identity;
-use crate::chains::{Begin, Begun, Told, TopicName};
+use crate::chains::{Begin, Begun, ReaderPosition, Told, TopicName};
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
 
 /// After how much silence a comment is sent, so that proxies keep the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The soonest that a client comes back.
+const RETRY_MIN: Duration = Duration::from_millis(500);
 
 /// Follows topics. Each event has the cursor as its id, so that an `EventSource` that comes back goes on where it was.
 #[utoipa::path(
@@ -37,15 +40,34 @@ pub(crate) async fn stream(
     identity: Identity,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
+) -> Result<Response, Refusal> {
     let begin = begin(&identity, &headers, query.as_deref())?;
-    let Begun { follow, cursor } = begin.begin(gateway.chains(), gateway.store()).await?;
+    let retry = retry(gateway.config().drain.reconnect_spread);
+    let Begun { follow, cursor } = match begin.begin(gateway.chains(), gateway.store()).await {
+        Ok(begun) => begun,
+        // An `EventSource` gives up at any status but 200, and comes back after a stream that ends.
+        Err(refusal) if refusal.retry_after.is_some() && is_event_source(&headers) => {
+            refusal.log();
+            return Ok(Sse::new(once(async move { Ok::<_, Infallible>(retry) })).into_response());
+        }
+        Err(refusal) => return Err(refusal),
+    };
     // Tells the client where it begins, should nothing happen before it has to come back.
-    let first = Event::default().event("subscribed").id(cursor.as_str()).data("{}");
-    let events = futures_util::stream::once(async { first }).chain(follow.map(|told| event(&told)));
+    let first = retry.event("subscribed").id(cursor.as_str()).data("{}");
+    let events = once(async { first }).chain(follow.map(|told| event(&told)));
     let gateway_drains = async move { gateway.drained().await };
-    let events = events.take_until(Box::pin(gateway_drains)).map(Ok);
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    let events = events.take_until(Box::pin(gateway_drains)).map(Ok::<_, Infallible>);
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+}
+
+/// Says when to come back after the connection ends: not all at the same time.
+fn retry(spread: Duration) -> Event {
+    Event::default().retry(rand::random_range(RETRY_MIN..=RETRY_MIN.max(spread)))
+}
+
+fn is_event_source(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).into_iter().filter_map(|accept| accept.to_str().ok());
+    accepted.flat_map(|accept| accept.split(',')).any(|kind| kind.trim().starts_with("text/event-stream"))
 }
 
 fn begin(identity: &Identity, headers: &HeaderMap, query: Option<&str>) -> Result<Begin, Refusal> {
@@ -75,8 +97,10 @@ fn begin(identity: &Identity, headers: &HeaderMap, query: Option<&str>) -> Resul
 
 fn event(told: &Told) -> Event {
     let event = Event::default().event(told.name()).data(told.data());
-    match told.cursor() {
-        Some(cursor) => event.id(cursor.as_str()),
-        None => event,
+    match told.position() {
+        ReaderPosition::At(cursor) => event.id(Cursor::from(cursor).as_str()),
+        ReaderPosition::Kept => event,
+        // It comes back with no position, since the one that it holds would only be refused again.
+        ReaderPosition::Lost => event.id(""),
     }
 }

@@ -1,12 +1,15 @@
 //! Blocks in, and server-sent events out.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use gapless_server::AuthConfig;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
 use super::api::{Api, Caller};
 use crate::client::within;
+use crate::test_server::TestServer;
 
 const BLOCKS: &str = "/v1/chains/1/blocks";
 
@@ -85,6 +88,53 @@ async fn an_event_source_that_comes_back_misses_nothing() {
     assert_eq!([&told[2].1["payload"], &told[3].1["payload"]], [&json!("2b-0"), &json!("3b-0")]);
 }
 
+// Chain behaviour 3
+#[tokio::test]
+async fn an_event_source_whose_position_is_of_no_use_comes_back_without_it() {
+    let server = Api::start_open().await;
+    let reader = server.anonymous().with_header("x-gapless-user", "alice");
+    reader.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+    let query = "topics=chain:1:transfers&snapshot=true";
+    let mut source = Source::open(&reader, query, Some("1:9:0:99")).await;
+    assert_eq!(source.next().await.0, "subscribed");
+    assert_eq!(source.next().await, ("reset".to_owned(), json!({"reason": "cursor_ahead"})));
+    assert_eq!(source.id, "");
+    let mut source = Source::open(&reader, query, Some(&source.id)).await;
+    assert_eq!([source.next().await.0, source.next().await.0], ["subscribed", "snapshot"]);
+}
+
+// Chain behaviour 5
+#[tokio::test]
+async fn event_sources_are_told_to_come_back_at_different_times() {
+    let server = Api::start_open().await;
+    let reader = server.anonymous().with_header("x-gapless-user", "alice");
+    reader.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+    let mut pauses = HashSet::new();
+    for _ in 0..10 {
+        let mut source = Source::open(&reader, "topics=chain:1:transfers", None).await;
+        source.next().await;
+        pauses.insert(source.retry.take().expect("it says when"));
+    }
+    assert!(pauses.len() > 5, "{pauses:?}");
+    assert!(pauses.iter().all(|pause| (500..=5_000).contains(pause)), "{pauses:?}");
+}
+
+// An `EventSource` would never come back after a 503.
+#[tokio::test]
+async fn an_event_source_is_told_to_come_back_while_the_store_is_away() {
+    let (server, store) = TestServer::start_faulty_with(|config| config.auth = AuthConfig::Open).await;
+    let api = Api::of(server).await;
+    let reader = api.anonymous().with_header("x-gapless-user", "alice");
+    reader.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+    let events = "/v1/events?topics=chain:1:transfers";
+    store.fail_reads(true);
+    reader.get(events).await.refused(503, "UNAVAILABLE");
+    let source = reader.with_header("accept", "text/event-stream");
+    let answer = source.send(source.request(Method::GET, events)).await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.starts_with("retry:") && answer.body.trim().lines().count() == 1, "{}", answer.body);
+}
+
 #[tokio::test]
 async fn an_event_source_is_refused_what_it_may_not_read_and_what_can_not_be() {
     let server = Api::start().await;
@@ -108,6 +158,8 @@ struct Source {
     response: Response,
     text: String,
     id: String,
+    /// When it was told to come back, in milliseconds.
+    retry: Option<u64>,
 }
 
 impl Source {
@@ -116,7 +168,7 @@ impl Source {
         let request = last.iter().fold(request, |request, last| request.header("last-event-id", *last));
         let response: Response = request.timeout(Duration::from_secs(60)).send().await.unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { response, text: String::new(), id: String::new() }
+        Self { response, text: String::new(), id: String::new(), retry: None }
     }
 
     /// The next event's name and data.
@@ -133,10 +185,12 @@ impl Source {
             let chunk = within(self.response.chunk()).await.unwrap().expect("the stream goes on");
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         };
-        let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        let field =
+            |name: &str| event.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::trim);
         if let Some(id) = field("id") {
             self.id = id.to_owned();
         }
+        self.retry = field("retry").map(|retry| retry.parse().unwrap()).or(self.retry);
         (field("event").unwrap().to_owned(), serde_json::from_str(field("data").unwrap()).unwrap())
     }
 }
