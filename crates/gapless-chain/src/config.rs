@@ -27,7 +27,7 @@ pub struct FollowConfig {
     pub request_timeout: Duration,
     /// How far below the head blocks are fetched one by one; older ones are fetched by ranges.
     pub live_blocks: u64,
-    /// The most blocks of a range, at most [`INGESTION_BLOCKS_MAX`].
+    /// The most blocks of a range, and of one ingestion; at most [`INGESTION_BLOCKS_MAX`].
     pub range_blocks_max: u64,
     /// How long the head of a node may stand still before the next node is asked.
     pub stall_timeout: Duration,

@@ -18,8 +18,8 @@ use crate::sink::Sink;
 use crate::walk::{Outcome, Walk, WalkBounds, Want};
 use crate::wire::Header;
 
-/// How many blocks of a walk are ingested at once.
-const WALK_BATCH_BLOCKS: usize = 50;
+/// The most blocks of a walk that are ingested at once.
+const WALK_BATCH_BLOCKS: u64 = 50;
 
 /// Brings the store to the head that a node has.
 pub(crate) struct Round<'a, S> {
@@ -76,7 +76,7 @@ impl<S: Sink> Round<'_, S> {
             have,
             finalized: info.and_then(|info| info.finalized),
             window: self.config.window,
-            batch_blocks: WALK_BATCH_BLOCKS,
+            batch_blocks: self.config.range_blocks_max.min(WALK_BATCH_BLOCKS) as usize,
         };
         let seen = Seen { head: head.at, has_more: false };
         match (route(have, head.at, self.config.start, self.config.live_blocks), have) {

@@ -87,7 +87,7 @@ async fn blooms_that_promise_too_much_hold_a_range_up_once_and_not_each() {
         node.promise_too_much(&format!("a{height}"));
     }
     node.lie("eth_getBlockReceipts", usize::MAX, Lie::Error(-32601, "no such method"));
-    let mut world = World::new(1, &[&node.url]);
+    let mut world = World::new(1, &[&node.url]).await;
     world.config.start = Start::Block(BlockNumber::default());
     world.start();
     world.arrival(hash("a200")).await;
@@ -116,7 +116,7 @@ async fn heights_that_are_left_out_are_passed_over_by_ranges() {
     let node = LyingNode::start(u64::MAX).await;
     node.mine_up_to('a', 1, 20, "g0");
     node.mine("a300<a20:1 a301<a300:1 a500<a301:1 a600<a500:1");
-    let mut world = World::new(u64::MAX, &[&node.url]);
+    let mut world = World::new(u64::MAX, &[&node.url]).await;
     world.config.start = Start::Block(BlockNumber::default());
     world.config.range_blocks_max = 50;
     world.start();
@@ -128,7 +128,7 @@ async fn heights_that_are_left_out_are_passed_over_by_ranges() {
 async fn ready(blocks: u64) -> (LyingNode, World) {
     let node = LyingNode::start(1).await;
     node.mine_up_to('a', 1, blocks, "g0");
-    let mut world = World::new(1, &[&node.url]);
+    let mut world = World::new(1, &[&node.url]).await;
     world.config.start = Start::Block(BlockNumber::default());
     (node, world)
 }

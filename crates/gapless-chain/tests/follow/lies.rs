@@ -148,7 +148,7 @@ async fn answers_that_are_no_answers_are_survived() {
 async fn ready(blocks: &str) -> (LyingNode, World) {
     let node = LyingNode::start(1).await;
     node.mine(blocks);
-    let mut world = World::new(1, &[&node.url]);
+    let mut world = World::new(1, &[&node.url]).await;
     world.config.start = Start::Block(BlockNumber::new(1).unwrap());
     (node, world)
 }

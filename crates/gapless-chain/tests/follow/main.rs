@@ -5,6 +5,7 @@
 
 mod anvil;
 mod backfill;
+mod kills;
 mod lies;
 mod lying_node;
 mod network;

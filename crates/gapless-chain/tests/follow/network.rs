@@ -16,7 +16,7 @@ use crate::world::{Client, World, trouble};
 async fn a_connection_that_is_cut_comes_back_and_loses_nothing() {
     let anvil = Anvil::start().await;
     let proxy = FaultyProxy::start(anvil.address()).unwrap();
-    let mut world = World::new(Anvil::CHAIN.get(), &[&format!("ws://{}", proxy.address())]);
+    let mut world = World::new(Anvil::CHAIN.get(), &[&format!("ws://{}", proxy.address())]).await;
     world.config.start = Start::Block(BlockNumber::default());
     world.config.poll = Duration::from_secs(3_600);
     world.start();
@@ -41,7 +41,7 @@ async fn a_node_that_falls_silent_is_given_up_for_another() {
     }
     let upstream: SocketAddr = one.url.trim_start_matches("http://").parse().unwrap();
     let proxy = FaultyProxy::start(upstream).unwrap();
-    let mut world = World::new(1, &[&format!("http://{}", proxy.address()), &other.url]);
+    let mut world = World::new(1, &[&format!("http://{}", proxy.address()), &other.url]).await;
     world.config.request_timeout = Duration::from_millis(300);
     world.start();
     world.arrival(hash("a1")).await;

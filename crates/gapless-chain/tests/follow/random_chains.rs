@@ -23,7 +23,7 @@ async fn follow_a_random_chain(seed: u64) {
     let mut dice = Dice(seed);
     let mut names = vec!["g0".to_owned()];
     let mut head = extended(&node, &mut names, "g0", 'a', 3, &mut dice);
-    let mut world = World::new(1, &[&node.url]);
+    let mut world = World::new(1, &[&node.url]).await;
     world.config.start = Start::Block(BlockNumber::default());
     world.config.live_blocks = 5;
     world.start();

@@ -95,7 +95,7 @@ async fn a_long_real_chain_is_filled_and_a_new_head_wakes_the_follower() {
         anvil.transfer(&[(0, 1, value)]).await;
         anvil.mine(10).await;
     }
-    let mut world = world(&anvil.ws_url());
+    let mut world = world(&anvil.ws_url()).await;
     world.config.poll = Duration::from_secs(3_600);
     world.start();
     world.arrival(anvil.head().await).await;
@@ -140,14 +140,14 @@ fn quantity(hex: &Value) -> u64 {
 
 async fn following(url: fn(&Anvil) -> String) -> (Anvil, World) {
     let anvil = Anvil::start().await;
-    let mut world = world(&url(&anvil));
+    let mut world = world(&url(&anvil)).await;
     world.start();
     (anvil, world)
 }
 
 /// A follower of anvil that will begin with block 0.
-fn world(url: &str) -> World {
-    let mut world = World::new(Anvil::CHAIN.get(), &[url]);
+async fn world(url: &str) -> World {
+    let mut world = World::new(Anvil::CHAIN.get(), &[url]).await;
     world.config.start = Start::Block(BlockNumber::default());
     world
 }

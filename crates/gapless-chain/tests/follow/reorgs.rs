@@ -64,7 +64,7 @@ async fn heads_that_lag_skip_and_fall_revoke_nothing_and_the_gap_is_filled_in_or
     let node = LyingNode::start(1).await;
     node.mine_up_to('a', 1, 103, "g0");
     node.tell_heads(&["a100", "a101", "a101", "a103", "a102", "a101", "a103"]);
-    let mut world = World::new(1, &[&node.url]);
+    let mut world = World::new(1, &[&node.url]).await;
     world.config.start = Start::Block(number(95));
     world.start();
     world.arrival(hash("a103")).await;
@@ -143,7 +143,7 @@ async fn heights_that_are_left_out_are_no_gap() {
 async fn following(blocks: &str) -> (LyingNode, World) {
     let node = LyingNode::start(1).await;
     node.mine(blocks);
-    let mut world = World::new(1, &[&node.url]);
+    let mut world = World::new(1, &[&node.url]).await;
     world.config.start = Start::Block(number(0));
     world.start();
     (node, world)

@@ -63,7 +63,7 @@ async fn a_node_of_a_chain_with_the_same_id_and_another_block_0_is_refused() {
 async fn a_node_that_comes_back_is_checked_again() {
     let node = LyingNode::start(1).await;
     node.mine("a1<g0:1");
-    let mut world = World::new(1, &[&node.url]);
+    let mut world = World::new(1, &[&node.url]).await;
     world.start();
     world.arrival(hash("a1")).await;
     assert_eq!(node.requests("eth_chainId").len(), 1);
@@ -115,7 +115,7 @@ async fn two_nodes(blocks: &str) -> (LyingNode, LyingNode, World) {
         node.mine(blocks);
     }
     let [one, other] = nodes;
-    let mut world = World::new(1, &[&one.url, &other.url]);
+    let mut world = World::new(1, &[&one.url, &other.url]).await;
     world.config.start = Start::Block(BlockNumber::default());
     (one, other, world)
 }

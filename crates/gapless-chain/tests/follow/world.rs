@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gapless_chain::{
-    Builtin, FollowConfig, Follower, NodeState, NodeUrl, Report, TopicConfig, Topics, Trouble,
+    Builtin, FollowConfig, Follower, NodeState, NodeUrl, Report, Sink, TopicConfig, Topics, Trouble,
 };
 use gapless_core::ChainEntryKind;
 use gapless_proto::{BlockHash, BlockNumber, BlockRef, ChainId, Seq, Topic};
-use gapless_store::{ChainInfo, ChainLogRequest, ChainStore, ChainValuesRequest, NewsReceiver, SqliteStore};
+use gapless_store::{ChainInfo, ChainLogRequest, ChainValuesRequest, NewsReceiver, Store, StoreUrl};
+use gapless_testkit::SharedPostgres;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One store, and at most one follower of a chain.
 pub(crate) struct World {
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     /// Lives as long as the store.
     kept: Arc<(NewsReceiver, TempDir)>,
     pub(crate) config: FollowConfig,
@@ -41,10 +42,22 @@ pub(crate) type Happening = (BlockHash, u32);
 
 impl World {
     /// Follows nothing yet; `config` may be changed until [`World::start`].
-    pub(crate) fn new(chain: u64, nodes: &[&str]) -> Self {
+    pub(crate) async fn new(chain: u64, nodes: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (store, news) = SqliteStore::open(&folder.path().join("chains.db")).unwrap();
-        Self::on(Arc::new(store), Arc::new((news, folder)), chain, nodes)
+        let url = format!("sqlite:{}", folder.path().join("chains.db").display());
+        Self::open(&url, folder, chain, nodes).await
+    }
+
+    /// One on PostgreSQL.
+    pub(crate) async fn on_postgres(chain: u64, nodes: &[&str]) -> Self {
+        let url = SharedPostgres::from_environment().fresh_database();
+        Self::open(&url, tempfile::tempdir().unwrap(), chain, nodes).await
+    }
+
+    async fn open(url: &str, folder: TempDir, chain: u64, nodes: &[&str]) -> Self {
+        let url: StoreUrl = url.parse().unwrap();
+        let (store, news) = gapless_store::open(&url).await.unwrap();
+        Self::on(store, Arc::new((news, folder)), chain, nodes)
     }
 
     /// One that keeps another chain in the same store.
@@ -52,7 +65,7 @@ impl World {
         Self::on(self.store.clone(), self.kept.clone(), chain, nodes)
     }
 
-    fn on(store: Arc<SqliteStore>, kept: Arc<(NewsReceiver, TempDir)>, chain: u64, nodes: &[&str]) -> Self {
+    fn on(store: Arc<dyn Store>, kept: Arc<(NewsReceiver, TempDir)>, chain: u64, nodes: &[&str]) -> Self {
         let nodes: Vec<NodeUrl> = nodes.iter().map(|url| url.parse().unwrap()).collect();
         let config = FollowConfig {
             poll: Duration::from_millis(10),
@@ -64,11 +77,20 @@ impl World {
 
     pub(crate) fn start(&mut self) {
         assert!(self.running.is_none(), "one follower a world");
-        let (sender, reports) = mpsc::channel(100_000);
-        let follower = Follower::new(self.config.clone(), topics(), self.store.clone(), sender).unwrap();
+        let (follower, reports) = self.follower(self.store.clone());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(follower.run(async { drop(stopped.await) }));
         self.running = Some(Running { stop, task, reports });
+    }
+
+    /// A follower that nobody drives yet, and what it will tell.
+    pub(crate) fn follower<S: Sink>(&self, sink: S) -> (Follower<S>, mpsc::Receiver<Report>) {
+        let (sender, reports) = mpsc::channel(100_000);
+        (Follower::new(self.config.clone(), topics(), sink, sender).unwrap(), reports)
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
     }
 
     /// Ends the follower, wherever it is.
