@@ -6,7 +6,7 @@ use std::time::Duration;
 use gapless_client::{
     Client, ClientConfig, ClientEvent, Credentials, Events, MemoryState, TopicFold, Topics, TopicsStart,
 };
-use gapless_proto::{Cursor, DeviceId, Mode, Topic, UserId, ValueKey};
+use gapless_proto::{Cursor, DeviceId, Mode, Topic, TopicEvent, UserId, ValueKey};
 use gapless_testkit::poll_until;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -25,7 +25,7 @@ fn a_client_holds_what_is_canonical_whatever_is_reorganised_and_killed() {
     let runtime = Runtime::new().unwrap();
     let mut chain = Chain::begin();
     chain.hand_in(server.address());
-    let (client, mut events) = runtime.block_on(follow(&server.url()));
+    let (client, mut events) = runtime.block_on(follow(&server.url(), &topic(1), "1:0:0"));
     let mut fold = TopicFold::new(10_000);
 
     for round in 1..=ROUNDS {
@@ -37,32 +37,32 @@ fn a_client_holds_what_is_canonical_whatever_is_reorganised_and_killed() {
         }
         chain.hand_in(server.address());
     }
-    let last = chain.names.last().unwrap();
-    runtime.block_on(until(&mut events, &mut fold, last));
+    let last = format!(r#"{{"to":"{}"}}"#, chain.names.last().unwrap());
+    runtime.block_on(until(&mut events, &mut fold, |event| event.payload.as_str() == last));
 
     let held: Vec<_> = fold.events().map(|event| event.payload.as_str().to_owned()).collect();
     let canonical: Vec<_> = chain.names.iter().map(|name| format!(r#"{{"to":"{name}"}}"#)).collect();
     assert_eq!(held, canonical);
-    let (topic, alice) = (topic(), ValueKey::new("alice").unwrap());
+    let (topic, alice) = (topic(1), ValueKey::new("alice").unwrap());
     assert_eq!(fold.value(&topic, &alice).unwrap().as_str(), format!("\"{}\"", canonical.len()));
     runtime.block_on(client.close());
 }
 
-async fn follow(url: &str) -> (Client, Events) {
+/// A client that is told of a topic from a cursor on.
+pub(crate) async fn follow(url: &str, topic: &Topic, cursor: &str) -> (Client, Events) {
     let credentials =
         Credentials::Open { user: UserId::new("bob").unwrap(), device: DeviceId::new("phone").unwrap() };
     let config = ClientConfig::new(url.parse().unwrap(), credentials);
     let (client, events) = Client::start(config, MemoryState::new()).await.unwrap();
-    let start = TopicsStart::After(Cursor::new("1:0:0").unwrap());
-    client.subscribe(Topics { names: vec![topic()], mode: Mode::Instant, start }).await.unwrap();
+    let start = TopicsStart::After(Cursor::new(cursor).unwrap());
+    client.subscribe(Topics { names: vec![topic.clone()], mode: Mode::Instant, start }).await.unwrap();
     (client, events)
 }
 
-/// Folds until the newest event is the one of a block.
-async fn until(events: &mut Events, fold: &mut TopicFold, last: &str) {
-    let last = format!(r#"{{"to":"{last}"}}"#);
+/// Folds until the newest event is this one.
+pub(crate) async fn until(events: &mut Events, fold: &mut TopicFold, is_last: impl Fn(&TopicEvent) -> bool) {
     let folding = async {
-        while fold.events().last().is_none_or(|event| event.payload.as_str() != last) {
+        while !fold.events().last().is_some_and(&is_last) {
             match events.next().await.expect("the client goes on") {
                 ClientEvent::Topics { told, .. } => fold.handle(&told).unwrap(),
                 ClientEvent::TopicsRefused { message, .. } => panic!("{message}"),
@@ -73,8 +73,8 @@ async fn until(events: &mut Events, fold: &mut TopicFold, last: &str) {
     timeout(PATIENCE, folding).await.expect("the last event comes");
 }
 
-fn topic() -> Topic {
-    Topic::new("chain:1:transfers").unwrap()
+pub(crate) fn topic(chain: u64) -> Topic {
+    Topic::new(&format!("chain:{chain}:transfers")).unwrap()
 }
 
 /// The canonical chain, as an indexer has it; a block is named by what made it.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::command::{lines_of, serve};
-use crate::follow::{Node, declared};
+use crate::node::{Node, declared};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,7 +34,7 @@ fn an_event_source_of_a_browser_sees_a_reorg_and_misses_nothing_across_a_restart
     let orphan = page.next();
     assert_eq!(value_of(&orphan), "70");
 
-    node.reorg(1);
+    node.reorg(1, 0xfe);
     let revoke = page.next();
     assert_eq!((&revoke["t"], &revoke["id"]), (&"revoke".into(), &revoke["fromCursor"]));
     server.kill_9().unwrap();
