@@ -32,7 +32,10 @@ impl Journal {
                 gauge!("gapless_chain_head", &label()).set(have as f64);
             }
             Report::Backfill { from, at, to } => self.backfill(from.get(), at.get(), to.get()),
-            Report::Ingested { blocks, events, .. } => {
+            Report::Ingested { head, blocks, events } => {
+                if let Some(head) = head {
+                    gauge!("gapless_chain_head", &label()).set(head.number.get() as f64);
+                }
                 counter!("gapless_chain_blocks_total", &label()).increment(blocks as u64);
                 counter!("gapless_chain_events_total", &label()).increment(events as u64);
                 debug!(%chain, blocks, events, "took blocks");

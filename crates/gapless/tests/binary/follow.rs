@@ -36,7 +36,11 @@ fn transfers_of_a_token_are_told_and_a_reorg_takes_them_back() {
     let is_taken =
         || Ok(get(server.address(), "/v1/chains/31337?user=bob").contains("\"number\":17").then_some(()));
     poll_until(Duration::from_secs(30), is_taken).unwrap().expect("the follower takes the newest block");
-    assert!(get(server.address(), "/metrics").contains("gapless_chain_head{chain=\"31337\"} 17"));
+    let is_shown = || {
+        let metrics = get(server.address(), "/metrics");
+        Ok(metrics.contains("gapless_chain_head{chain=\"31337\"} 17").then_some(()))
+    };
+    poll_until(Duration::from_secs(30), is_shown).unwrap().expect("the newest block is in the metrics");
     let mut values =
         Tail::start(&server, &["--user", "bob", "--topic", "chain:31337:transfers", "--snapshot"]);
     let holder = |number: u8| format!("0x{number:040x}");
