@@ -2,7 +2,7 @@
 
 use gapless_chain::{Report, Start, Trouble};
 use gapless_proto::BlockNumber;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lying_node::{Lie, LyingNode, RANGES, hash};
 use crate::world::{Client, World};
@@ -78,6 +78,27 @@ async fn logs_that_are_missing_in_a_range_are_fetched_by_hash() {
     world.report("a refetch", |report| matches!(report, Report::Refetched { .. })).await;
 }
 
+// Chain behaviour 11
+#[tokio::test]
+async fn logs_of_a_range_that_can_not_all_be_true_are_fetched_by_hash_and_the_same_one_twice_is_one_event() {
+    let other_fork = |logs: Value| with_one_more(&logs, "blockHash", json!(hash("b4")));
+    let other_content = |logs: Value| with_one_more(&logs, "data", json!(hash("b4")));
+    let removed = |logs: Value| with_one_more(&logs, "removed", json!(true));
+    let twice = |logs: Value| with_one_more(&logs, "removed", json!(false));
+    let harmless = [Lie::Changed(other_fork), Lie::Changed(twice)].map(|lie| (lie, false));
+    let suspect = [Lie::Changed(other_content), Lie::Changed(removed)].map(|lie| (lie, true));
+    for (lie, is_refetched) in harmless.into_iter().chain(suspect) {
+        let (node, mut world) = ready(200).await;
+        node.lie(RANGES, 1, lie);
+        world.start();
+        world.arrival(hash("a200")).await;
+        assert_eq!(Client::new().happenings(&world).await, node.happenings("a200", 0));
+        let refetches = |report: &Report| matches!(report, Report::Refetched { .. });
+        assert_eq!(world.reports().iter().any(refetches), is_refetched);
+        assert_eq!(world.failures(), []);
+    }
+}
+
 #[tokio::test]
 async fn blooms_that_promise_too_much_hold_a_range_up_once_and_not_each() {
     let node = LyingNode::start(1).await;
@@ -135,4 +156,11 @@ async fn ready(blocks: u64) -> (LyingNode, World) {
 
 fn parent(height: u64) -> String {
     if height == 1 { "g0".to_owned() } else { format!("a{}", height - 1) }
+}
+
+/// Logs, and the fourth of them again with another field.
+fn with_one_more(logs: &Value, field: &str, value: Value) -> Value {
+    let mut again = logs[3].clone();
+    again[field] = value;
+    Value::Array(logs.as_array().unwrap().iter().cloned().chain([again]).collect())
 }

@@ -13,4 +13,5 @@ mod random_chains;
 mod real_reorgs;
 mod reorgs;
 mod several_nodes;
+mod subscriptions;
 mod world;

@@ -104,11 +104,21 @@ impl World {
 
     /// Waits until the follower has told something.
     pub(crate) async fn report(&mut self, what: &str, is_it: impl Fn(&Report) -> bool) -> Report {
+        self.reported(what, 1, is_it).await
+    }
+
+    /// Waits until it has told something so many times, and returns the last of them.
+    pub(crate) async fn reported(
+        &mut self,
+        what: &str,
+        times: usize,
+        is_it: impl Fn(&Report) -> bool,
+    ) -> Report {
         let mut ticks = time::interval(Duration::from_millis(2));
         let waiting = async {
             loop {
                 self.hear();
-                if let Some(report) = self.reports.iter().find(|report| is_it(report)) {
+                if let Some(report) = self.reports.iter().filter(|report| is_it(report)).nth(times - 1) {
                     return report.clone();
                 }
                 ticks.tick().await;
