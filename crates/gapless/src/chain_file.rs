@@ -14,6 +14,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 struct ChainFile {
     chain: ChainNumber,
+    #[serde(default)]
     nodes: Vec<String>,
     #[serde(default)]
     start: Option<BlockNumber>,
@@ -40,13 +41,13 @@ pub(crate) struct FollowedChain {
 }
 
 impl FollowedChain {
-    /// Reads a file.
-    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads a file. `nodes` stand in for those that the file names, if there are any.
+    pub(crate) fn read(path: &Path, nodes: &[NodeUrl]) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        Self::parse(&text).with_context(|| path.display().to_string())
+        Self::parse(&text, nodes).with_context(|| path.display().to_string())
     }
 
-    fn parse(text: &str) -> anyhow::Result<Self> {
+    fn parse(text: &str, nodes: &[NodeUrl]) -> anyhow::Result<Self> {
         let file: ChainFile = toml::from_str(text)?;
         let chain = match file.chain {
             ChainNumber::Number(number) => ChainId::new(number),
@@ -55,8 +56,12 @@ impl FollowedChain {
         if file.topics.is_empty() {
             bail!("no topic is declared; add one as in\n{EXAMPLE}");
         }
-        let nodes = file.nodes.iter().map(|node| node.parse::<NodeUrl>());
-        let mut config = FollowConfig::new(chain, nodes.collect::<Result<_, _>>()?);
+        let named = file.nodes.iter().map(|node| node.parse()).collect::<Result<Vec<NodeUrl>, _>>()?;
+        let nodes = if nodes.is_empty() { named } else { nodes.to_vec() };
+        if nodes.is_empty() {
+            bail!("no node is named; add `nodes = [\"wss://node.example\"]`, or `--rpc` to `gapless follow`");
+        }
+        let mut config = FollowConfig::new(chain, nodes);
         config.genesis = file.genesis;
         if let Some(first) = file.start {
             config.start = Start::Block(first);
@@ -88,7 +93,8 @@ mod tests {
     const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
 
     fn file(head: &str, topic: &str) -> anyhow::Result<FollowedChain> {
-        FollowedChain::parse(&format!("{head}\n[[topics]]\nname = \"t\"\naddresses = [\"{TOKEN}\"]\n{topic}"))
+        let topic = format!("[[topics]]\nname = \"t\"\naddresses = [\"{TOKEN}\"]\n{topic}");
+        FollowedChain::parse(&format!("{head}\n{topic}"), &[])
     }
 
     // Chain behaviour 14
@@ -113,12 +119,29 @@ mod tests {
             (good, "", "`event` or `builtin`"),
             ("chain = 1\nnodes = [\"ftp://x\"]", "builtin = \"erc20_balance\"", "ftp"),
             ("chain = \"one\"\nnodes = []", "builtin = \"erc20_balance\"", "chain id"),
-            ("chain = 1\nnodes = []\npoll = \"1h\"", "builtin = \"erc20_balance\"", "50ms to 10m"),
+            ("chain = 1\nnodes = []", "builtin = \"erc20_balance\"", "--rpc"),
+            ("chain = 1", "builtin = \"erc20_balance\"", "no node is named"),
+            (
+                "chain = 1\nnodes = [\"http://localhost\"]\npoll = \"1h\"",
+                "builtin = \"erc20_balance\"",
+                "50ms to 10m",
+            ),
         ] {
             let error = format!("{:#}", file(head, topic).unwrap_err());
             assert!(error.contains(words), "{error}");
         }
-        let none = FollowedChain::parse("chain = 1\nnodes = []\ntopics = []").unwrap_err();
+        let none = FollowedChain::parse("chain = 1\nnodes = []\ntopics = []", &[]).unwrap_err();
         assert!(none.to_string().contains("[[topics]]"), "{none}");
+    }
+
+    #[test]
+    fn nodes_that_are_given_stand_in_for_those_of_the_file() {
+        let given = ["wss://one.example".parse().unwrap(), "https://other.example".parse().unwrap()];
+        let topic =
+            format!("[[topics]]\nname = \"t\"\naddresses = [\"{TOKEN}\"]\nbuiltin = \"erc20_balance\"");
+        for nodes in ["", "nodes = [\"http://localhost\"]\n"] {
+            let followed = FollowedChain::parse(&format!("chain = 1\n{nodes}{topic}"), &given);
+            assert_eq!(followed.unwrap().config.nodes, given);
+        }
     }
 }

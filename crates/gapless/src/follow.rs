@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use gapless_chain::{Follower, Report};
+use anyhow::{Context as _, bail};
+use gapless_chain::{Follower, NodeUrl, Report};
 use gapless_proto::ChainId;
 use gapless_store::Store;
 use tokio::sync::mpsc;
@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
     /// `addresses`, and an `event` or `builtin = "erc20_balance"`
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Ask this node instead of those that the file names; the first `--rpc` is preferred, the others stand by
+    #[arg(long, value_name = "URL")]
+    rpc: Vec<NodeUrl>,
     #[command(flatten)]
     store: StoreFlag,
     #[command(flatten)]
@@ -45,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let raw = arguments.config.gather(arguments.store.flags())?;
         let (store_url, chains_config, log) = raw.check_following()?;
         logging::start(log);
-        let chains = read(&arguments.files)?;
+        let chains = arguments.chains()?;
         let mut signals = Signals::catch().context("watching for SIGTERM")?;
         let (store, _news) =
             gapless_store::open(&store_url).await.with_context(|| format!("opening {store_url}"))?;
@@ -59,9 +62,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
+impl Arguments {
+    fn chains(&self) -> anyhow::Result<Vec<FollowedChain>> {
+        match &self.files[..] {
+            [file] => Ok(vec![FollowedChain::read(file, &self.rpc)?]),
+            files if self.rpc.is_empty() => read(files),
+            _ => bail!(
+                "`--rpc` names the nodes of one chain; give one file with it, or put `nodes` into each file"
+            ),
+        }
+    }
+}
+
 /// Reads files that declare chains.
 pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<Vec<FollowedChain>> {
-    files.iter().map(|path| FollowedChain::read(path)).collect()
+    files.iter().map(|path| FollowedChain::read(path, &[])).collect()
 }
 
 /// Follows chains, each in a task, until `stop` says otherwise.

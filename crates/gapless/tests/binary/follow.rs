@@ -1,13 +1,15 @@
 //! `gapless serve` beside a real node: transfers of a token are told, and a reorg takes them back.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::time::Duration;
 
 use gapless_testkit::poll_until;
 use tempfile::TempDir;
 
-use crate::command::{run, serve, store_in};
-use crate::node::{Node, declared, get};
+use crate::command::{gapless, run, serve, store_in};
+use crate::node::{Node, TOKEN, declared, get};
 use crate::tail::Tail;
 
 // Chain behaviours 7, 15
@@ -59,4 +61,32 @@ fn a_file_that_declares_no_chain_is_refused_with_what_is_wrong() {
     let store = store_in(folder.path());
     let said = run(&["follow", file.to_str().unwrap(), "--store", &store]);
     assert!(said.complained().contains("no topic is declared"), "{said}");
+}
+
+#[test]
+fn nodes_may_be_named_on_the_command_line() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("chain.toml");
+    let topic = format!("[[topics]]\nname = \"t\"\naddresses = [\"{TOKEN}\"]\nbuiltin = \"erc20_balance\"\n");
+    fs::write(&file, format!("chain = 31337\n{topic}")).unwrap();
+    let (file, store) = (file.to_str().unwrap(), store_in(folder.path()));
+    let follow = |arguments: &[&str]| run(&[&["follow", "--store", &store], arguments].concat());
+    for (arguments, words) in
+        [(&[file][..], "no node is named"), (&["--rpc", "http://localhost", file, file], "one chain")]
+    {
+        let said = follow(arguments);
+        assert!(said.complained().contains(words), "{said}");
+    }
+    let said = follow(&["--rpc", "localhost:8545", file]);
+    assert!(said.stderr.contains("ws or wss"), "{said}");
+
+    let node = Node::start();
+    let mut command = gapless(&["follow", "--store", &store, "--rpc", "http://127.0.0.1:1", "--rpc"]);
+    command.arg(format!("http://{}", node.address())).arg(file).stderr(Stdio::piped());
+    let mut following = command.spawn().unwrap();
+    let log = BufReader::new(following.stderr.take().unwrap());
+    let connected = log.lines().map_while(Result::ok).find(|line| line.contains("connected to a node"));
+    following.kill().unwrap();
+    following.wait().unwrap();
+    assert!(connected.unwrap().contains("node=1"));
 }
