@@ -25,6 +25,8 @@ pub struct FollowConfig {
     pub poll: Duration,
     /// How long a node may take for one answer.
     pub request_timeout: Duration,
+    /// The most bytes of one answer of a node. A longer one counts as a range that is too large.
+    pub answer_bytes_max: usize,
     /// How far below the head blocks are fetched one by one; older ones are fetched by ranges.
     pub live_blocks: u64,
     /// The most blocks of a range, and of one ingestion; at most [`INGESTION_BLOCKS_MAX`].
@@ -65,6 +67,7 @@ impl FollowConfig {
             window: 1_024,
             poll: Duration::from_secs(4),
             request_timeout: Duration::from_secs(10),
+            answer_bytes_max: 64 << 20,
             live_blocks: 64,
             range_blocks_max: INGESTION_BLOCKS_MAX as u64,
             stall_timeout: Duration::from_secs(60),

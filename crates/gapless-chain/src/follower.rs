@@ -34,6 +34,8 @@ pub struct Follower<S> {
     reporter: Reporter,
     endpoints: Endpoints,
     connections: Vec<Option<Connection>>,
+    /// How much each node is asked for at once.
+    policies: Vec<RangePolicy>,
     /// The node that was asked last.
     asked: Option<usize>,
     /// Whether to look at once.
@@ -45,7 +47,6 @@ pub struct Follower<S> {
 struct Connection {
     node: Node,
     new_heads: Option<NewHeads>,
-    policy: RangePolicy,
     head: Option<BlockRef>,
     moved_at: Instant,
 }
@@ -63,6 +64,7 @@ impl<S: Sink> Follower<S> {
         Ok(Self {
             endpoints: Endpoints::new(nodes, RandomState::new().hash_one("pauses")),
             connections: (0..nodes).map(|_| None).collect(),
+            policies: vec![RangePolicy::new(config.range_blocks_max); nodes],
             asked: None,
             is_due: true,
             genesis: config.genesis,
@@ -117,7 +119,7 @@ impl<S: Sink> Follower<S> {
             index,
             has_progressed: AtomicBool::new(false),
         };
-        let seen = round.run(&mut connection.policy).await;
+        let seen = round.run(&mut self.policies[index]).await;
         if round.has_progressed.into_inner() {
             // What comes now is a new failure, not one more in a row.
             self.endpoints.handle_success(index);
@@ -135,7 +137,7 @@ impl<S: Sink> Follower<S> {
 
     /// Connects to a node and makes sure that it is one of the chain.
     async fn connect(&mut self, index: usize) -> Result<Connection, NodeError> {
-        let node = Node::connect(&self.config.nodes[index], self.config.request_timeout).await?;
+        let node = Node::connect(&self.config.nodes[index], &self.config).await?;
         let (chain, expected) = (node.chain_id().await?, self.config.chain);
         if chain != U256::from(expected.get()) {
             let reason = format!(
@@ -155,8 +157,7 @@ impl<S: Sink> Follower<S> {
         }
         let new_heads = node.new_heads().await?;
         self.reporter.tell(Report::Node { node: index, state: NodeState::Connected });
-        let policy = RangePolicy::new(self.config.range_blocks_max);
-        Ok(Connection { node, new_heads, policy, head: None, moved_at: Instant::now() })
+        Ok(Connection { node, new_heads, head: None, moved_at: Instant::now() })
     }
 
     fn handle_seen(&mut self, index: usize, seen: Seen) {

@@ -9,7 +9,7 @@ use alloy_primitives::{Address, B256, U64, U256};
 use alloy_pubsub::{ConnectionHandle, PubSubConnect};
 use alloy_rpc_client::RpcClient;
 use alloy_transport::{TransportErrorKind, TransportResult};
-use alloy_transport_ws::WsConnect;
+use alloy_transport_ws::{WebSocketConfig, WsConnect};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use gapless_proto::{BlockHash, BlockNumber};
 use reqwest::Url;
@@ -17,12 +17,15 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use self::error::NodeError;
+use self::http::BoundedHttp;
+use crate::config::FollowConfig;
 use crate::errors::Trouble;
 use crate::range_policy::Heights;
 use crate::topics::Topics;
 use crate::wire::{Header, Log, Receipt};
 
 pub(crate) mod error;
+mod http;
 
 /// The address of a node: `http`, `https`, `ws` or `wss`.
 ///
@@ -66,18 +69,24 @@ pub(crate) enum Tag {
 }
 
 impl Node {
-    pub(crate) async fn connect(url: &NodeUrl, request_timeout: Duration) -> Result<Self, NodeError> {
+    pub(crate) async fn connect(url: &NodeUrl, config: &FollowConfig) -> Result<Self, NodeError> {
         // `https` and `wss` need one, and any that is there already will do.
         drop(rustls::crypto::ring::default_provider().install_default());
+        let &FollowConfig { request_timeout, answer_bytes_max, .. } = config;
         let client = match url.0.scheme() {
             "ws" | "wss" => {
-                let connecting = RpcClient::builder().pubsub(Once(WsConnect::new(url.0.as_str())));
+                let bounds = WebSocketConfig::default()
+                    .max_message_size(Some(answer_bytes_max))
+                    .max_frame_size(Some(answer_bytes_max));
+                let websocket = WsConnect::new(url.0.as_str()).with_config(bounds);
+                let connecting = RpcClient::builder().pubsub(Once(websocket));
                 timeout(request_timeout, connecting).await.map_err(|_| NodeError::timed_out())??
             }
             _ => {
                 let http = reqwest::Client::builder().connect_timeout(request_timeout).build();
-                let http = http.map_err(|error| NodeError::new(Trouble::Fatal, &error.to_string()))?;
-                RpcClient::builder().http_with_client(http, url.0.clone())
+                let client = http.map_err(|error| NodeError::new(Trouble::Fatal, &error.to_string()))?;
+                let http = BoundedHttp { client, url: url.0.clone(), answer_bytes_max };
+                RpcClient::builder().transport(http, false)
             }
         };
         Ok(Self { client, request_timeout })
@@ -129,6 +138,8 @@ impl Node {
     /// Subscribes to new heads; `None` where the connection or the node can't do that.
     pub(crate) async fn new_heads(&self) -> Result<Option<NewHeads>, NodeError> {
         let Some(pubsub) = self.client.pubsub_frontend() else { return Ok(None) };
+        // More announcements than one say nothing more.
+        pubsub.set_channel_size(1);
         let mut call = self.client.request::<_, B256>("eth_subscribe", json!(["newHeads"]));
         call.set_is_subscription();
         let subscribed = timeout(self.request_timeout, call).await.map_err(|_| NodeError::timed_out())?;

@@ -219,11 +219,15 @@ impl<S: Sink> Round<'_, S> {
                     let hint = match error.trouble() {
                         Trouble::RangeTooLarge(hint) => hint,
                         Trouble::TimedOut => RangeHint::default(),
+                        // The connection may have ended because of what was asked: ask for less next time.
+                        Trouble::Passing => {
+                            policy.handle_refusal(heights, RangeHint::default());
+                            return Err(error);
+                        }
                         Trouble::RateLimited { .. }
                         | Trouble::UnknownBlock
                         | Trouble::NullRound
                         | Trouble::Unsupported
-                        | Trouble::Passing
                         | Trouble::Untrustworthy
                         | Trouble::Fatal => return Err(error),
                     };

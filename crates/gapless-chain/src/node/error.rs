@@ -3,7 +3,8 @@
 use alloy_json_rpc::RpcError;
 use alloy_transport::{TransportError, TransportErrorKind};
 
-use crate::errors::{Trouble, classify, classify_http};
+use super::http::AnswerTooLong;
+use crate::errors::{RangeHint, Trouble, classify, classify_http};
 
 /// A node gave no answer, or one that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +51,9 @@ impl NodeError {
         if let Some(http) = kind.as_http_error() {
             let trouble = classify_http(http.status, &http.body, kind.retry_after());
             return Self::new(trouble, &format!("HTTP {} {}", http.status, http.body));
+        }
+        if kind.as_custom().is_some_and(|error| error.is::<AnswerTooLong>()) {
+            return Self::new(Trouble::RangeTooLarge(RangeHint::default()), &kind.to_string());
         }
         // The outer errors of the HTTP client name the address.
         let mut cause: &dyn std::error::Error = kind;

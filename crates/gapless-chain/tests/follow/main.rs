@@ -7,6 +7,7 @@ mod anvil;
 mod backfill;
 mod kills;
 mod lies;
+mod long_answers;
 mod lying_node;
 mod network;
 mod random_chains;

@@ -1,5 +1,6 @@
 //! The node over HTTP.
 
+use std::iter;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -14,6 +15,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::script::{Answer, Script};
+
+/// So many that memory would show it, and not so many that a test without bounds harms the machine.
+const ENDLESS_CHUNKS: usize = 50_000;
 
 /// Serves on a port of its own. Returns its address.
 pub(super) async fn serve_http(script: Arc<Mutex<Script>>) -> (String, JoinHandle<()>) {
@@ -47,6 +51,11 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, body: String) -> Respo
             Answer::Truncated => {
                 let half = [Ok(Bytes::from_static(b"{\"jsonrpc\":")), Err("the connection ends")];
                 return Body::from_stream(stream::iter(half)).into_response();
+            }
+            Answer::Endless => {
+                let spaces = Ok::<_, &str>(Bytes::from_static(&[b' '; 4_096]));
+                return Body::from_stream(stream::iter(iter::repeat_n(spaces, ENDLESS_CHUNKS)))
+                    .into_response();
             }
         }
     }

@@ -27,6 +27,8 @@ pub(crate) enum Lie {
     Changed(fn(Value) -> Value),
     /// Half of the truth; then the connection ends.
     Truncated,
+    /// More than anybody wants.
+    Endless,
 }
 
 /// What goes back to whoever asked.
@@ -35,6 +37,7 @@ pub(super) enum Answer {
     Error(i64, String),
     Status(u16, Option<&'static str>),
     Truncated,
+    Endless,
 }
 
 pub(super) struct Script {
@@ -106,6 +109,7 @@ impl Script {
             Some(Lie::Error(code, text)) => Answer::Error(code, text.to_owned()),
             Some(Lie::Status(status, retry_after)) => Answer::Status(status, retry_after),
             Some(Lie::Truncated) => Answer::Truncated,
+            Some(Lie::Endless) => Answer::Endless,
             Some(Lie::Changed(change)) => match truth(self) {
                 Answer::Result(result) => Answer::Result(change(result)),
                 other => other,

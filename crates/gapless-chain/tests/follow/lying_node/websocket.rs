@@ -14,6 +14,8 @@ use super::script::{Answer, Script};
 
 /// The beginning of a text of 1,000 bytes.
 const TRUNCATED_FRAME: &[u8] = b"\x81\x7e\x03\xe8{\"jsonrpc\":";
+/// The beginning of a text of 1 TiB.
+const ENDLESS_FRAME: &[u8] = b"\x81\x7f\0\0\x01\0\0\0\0\0{\"jsonrpc\":";
 /// How many signals a connection may be behind.
 const SIGNALS_MAX: usize = 1_000;
 
@@ -87,8 +89,8 @@ impl Connection {
             let sent = match answer {
                 Reply::Frame(frame) => socket.send(Message::text(frame.to_string())).await.is_ok(),
                 Reply::End => false,
-                Reply::EndInTheMiddle => {
-                    drop(socket.get_mut().write_all(TRUNCATED_FRAME).await);
+                Reply::Raw(bytes) => {
+                    drop(socket.get_mut().write_all(bytes).await);
                     false
                 }
             };
@@ -124,7 +126,8 @@ impl Connection {
                 json!({"jsonrpc": "2.0", "id": one["id"], "error": {"code": code, "message": message}}),
             ),
             Answer::Status(..) => Reply::End,
-            Answer::Truncated => Reply::EndInTheMiddle,
+            Answer::Truncated => Reply::Raw(TRUNCATED_FRAME),
+            Answer::Endless => Reply::Raw(ENDLESS_FRAME),
         }
     }
 }
@@ -135,5 +138,5 @@ enum Reply {
     /// Nothing: the connection ends.
     End,
     /// Half a frame, and the connection ends.
-    EndInTheMiddle,
+    Raw(&'static [u8]),
 }
