@@ -6,20 +6,21 @@ use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 
 use alloy_primitives::U256;
-use gapless_proto::{BlockHash, BlockNumber, BlockRef};
+use gapless_proto::{BlockHash, BlockNumber};
+use gapless_store::ChainInfo;
 use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
 use crate::config::{ConfigError, FollowConfig};
 use crate::doubts::Doubts;
-use crate::endpoints::{Choice, Endpoints};
+use crate::endpoints::{Choice, Endpoints, Failure};
 use crate::errors::Trouble;
 use crate::gather::{Gather, GatherError};
 use crate::node::error::NodeError;
 use crate::node::{NewHeads, Node, Tag};
 use crate::range_policy::RangePolicy;
 use crate::report::{Alarm, NodeState, Report, Reporter};
-use crate::round::{Round, RoundError, Seen};
+use crate::round::{Round, RoundError, Seen, remedy};
 use crate::sink::Sink;
 use crate::topics::Topics;
 
@@ -47,8 +48,6 @@ pub struct Follower<S> {
 struct Connection {
     node: Node,
     new_heads: Option<NewHeads>,
-    head: Option<BlockRef>,
-    moved_at: Instant,
 }
 
 impl<S: Sink> Follower<S> {
@@ -62,7 +61,7 @@ impl<S: Sink> Follower<S> {
         config.check()?;
         let nodes = config.nodes.len();
         Ok(Self {
-            endpoints: Endpoints::new(nodes, RandomState::new().hash_one("pauses")),
+            endpoints: Endpoints::new(nodes, config.stall_timeout, RandomState::new().hash_one("pauses")),
             connections: (0..nodes).map(|_| None).collect(),
             policies: vec![RangePolicy::new(config.range_blocks_max); nodes],
             asked: None,
@@ -122,7 +121,7 @@ impl<S: Sink> Follower<S> {
         let seen = round.run(&mut self.policies[index]).await;
         if round.has_progressed.into_inner() {
             // What comes now is a new failure, not one more in a row.
-            self.endpoints.handle_success(index);
+            self.handle_success(index);
         }
         let is_kept = match &seen {
             Ok(_) => true,
@@ -145,33 +144,47 @@ impl<S: Sink> Follower<S> {
             );
             return Err(NodeError::new(Trouble::Fatal, &reason));
         }
-        let genesis = node.header_at(Tag::Number(BlockNumber::default())).await?;
-        let genesis = genesis.map(|header| header.at.hash);
-        let genesis =
-            genesis.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "the node has no block 0"))?;
-        let expected = *self.genesis.get_or_insert(genesis);
-        if genesis != expected {
-            let reason =
-                format!("the node's block 0 is {genesis}, not {expected}; it is of another chain: remove it");
-            return Err(NodeError::new(Trouble::Fatal, &reason));
-        }
+        self.check_genesis(&node).await?;
         let new_heads = node.new_heads().await?;
         self.reporter.tell(Report::Node { node: index, state: NodeState::Connected });
-        Ok(Connection { node, new_heads, head: None, moved_at: Instant::now() })
+        Ok(Connection { node, new_heads })
+    }
+
+    /// Makes sure that a node has the same block 0 as the others, as far as it is known. What was learnt from a node holds until
+    /// the feed begins anew.
+    async fn check_genesis(&mut self, node: &Node) -> Result<(), NodeError> {
+        let first = node.header_at(Tag::Number(BlockNumber::default())).await?;
+        let first = first.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "the node has no block 0"))?;
+        let (chain, genesis) = (self.config.chain, first.at.hash);
+        let expected = *self.genesis.get_or_insert(genesis);
+        if genesis == expected {
+            return Ok(());
+        }
+        let is_empty = |info: Option<ChainInfo>| info.and_then(|info| info.block).is_none();
+        if self.config.genesis.is_none() && self.sink.chain(chain).await.is_ok_and(is_empty) {
+            self.genesis = Some(genesis);
+            return Ok(());
+        }
+        let reason = format!(
+            "the node's block 0 is {genesis}, not {expected}: it is of another chain with the same id, or was started anew; {}",
+            remedy(chain)
+        );
+        Err(NodeError::new(Trouble::Fatal, &reason))
     }
 
     fn handle_seen(&mut self, index: usize, seen: Seen) {
         self.is_due = seen.has_more;
-        self.endpoints.handle_success(index);
+        self.handle_success(index);
         self.doubts.clear();
-        let Some(connection) = &mut self.connections[index] else { return };
-        let now = Instant::now();
-        if connection.head.replace(seen.head) != Some(seen.head) {
-            connection.moved_at = now;
-        } else if self.config.nodes.len() > 1 && now - connection.moved_at >= self.config.stall_timeout {
-            connection.moved_at = now;
-            self.endpoints.handle_stall(index);
+        if self.endpoints.handle_head(index, seen.head, Instant::now().into_std()) {
             self.reporter.tell(Report::Node { node: index, state: NodeState::Stalled });
+        }
+    }
+
+    fn handle_success(&mut self, index: usize) {
+        let failures = self.endpoints.handle_success(index);
+        if failures > 0 {
+            self.reporter.tell(Report::Node { node: index, state: NodeState::Recovered { failures } });
         }
     }
 
@@ -198,8 +211,10 @@ impl<S: Sink> Follower<S> {
                 Trouble::Untrustworthy
             }
         };
-        let pause = self.endpoints.handle_failure(index, trouble, Instant::now().into_std());
-        self.reporter.tell(Report::Node { node: index, state: NodeState::Failed { trouble, reason, pause } });
+        let now = Instant::now().into_std();
+        let Failure { pause, failures } = self.endpoints.handle_failure(index, trouble, now);
+        let state = NodeState::Failed { trouble, reason, pause, failures };
+        self.reporter.tell(Report::Node { node: index, state });
     }
 }
 

@@ -24,7 +24,7 @@ mod wire;
 
 pub use checks::{CheckedLogs, LogsFault, check_logs, check_receipts, decoded};
 pub use config::{ConfigError, FollowConfig};
-pub use endpoints::{Choice, Endpoints};
+pub use endpoints::{Choice, Endpoints, Failure};
 pub use errors::{RangeHint, Trouble, classify, classify_http};
 pub use follower::Follower;
 pub use node::{NodeUrl, NodeUrlError};

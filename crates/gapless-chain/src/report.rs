@@ -108,6 +108,13 @@ pub enum NodeState {
         reason: String,
         /// For how long it isn't asked.
         pause: Duration,
+        /// How often it has failed in a row, from 1.
+        failures: u32,
+    },
+    /// It failed before, and now answers all that it is asked.
+    Recovered {
+        /// How often it had failed.
+        failures: u32,
     },
     /// It answers, but its head stands still; another is asked.
     Stalled,

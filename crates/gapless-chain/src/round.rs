@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gapless_core::BlockRefusal;
-use gapless_proto::{Block, BlockHash, BlockNumber, BlockRef};
+use gapless_proto::{Block, BlockHash, BlockNumber, BlockRef, ChainId};
 use gapless_store::{IngestError, Ingestion, StoreError};
 
 use crate::config::FollowConfig;
@@ -160,7 +160,7 @@ impl<S: Sink> Round<'_, S> {
                     Ok(()) => walk.handle_ingested(),
                     Err(refusal) => walk.handle_refusal(refusal),
                 },
-                Want::Nothing(outcome) => return ended(outcome, at),
+                Want::Nothing(outcome) => return self.ended(outcome, at),
             }
         }
     }
@@ -188,7 +188,7 @@ impl<S: Sink> Round<'_, S> {
             };
             let (ingested, following) = tokio::join!(self.ingest(blocks, None, finalized), following);
             if let Err(refusal) = ingested? {
-                refused(refusal, last)?;
+                self.refused(refusal, last)?;
             }
             self.reporter.tell(Report::Backfill { from: have.number, at: last.number, to });
             match following {
@@ -276,9 +276,35 @@ impl<S: Sink> Round<'_, S> {
         if kept.iter().any(|block| block.is_canonical)
             && let Err(refusal) = self.ingest(Vec::new(), None, Some(at.number)).await?
         {
-            return refused(refusal, at);
+            return self.refused(refusal, at);
         }
         Ok(())
+    }
+
+    fn ended(&self, outcome: Outcome, head: BlockRef) -> Result<(), RoundError> {
+        let failed = |trouble, reason: &str| Err(NodeError::new(trouble, reason).into());
+        match outcome {
+            Outcome::Arrived | Outcome::Lags => Ok(()),
+            Outcome::Behind { have } => failed(
+                Trouble::UnknownBlock,
+                &format!(
+                    "the node is at block {}, the feed at {}, and they have no block in common: it isn't synced yet, or it is of \
+                     another chain, as a development node that was started anew; wait, or {}",
+                    head.number,
+                    have.number,
+                    remedy(self.config.chain)
+                ),
+            ),
+            Outcome::Moved => {
+                failed(Trouble::UnknownBlock, "the chain changed on the way back from its head")
+            }
+            Outcome::Nonsense => failed(Trouble::Untrustworthy, "the node's blocks can't be a chain"),
+            Outcome::DeepReorg { floor } => Err(RoundError::DeepReorg { head, floor }),
+        }
+    }
+
+    fn refused(&self, refusal: BlockRefusal, head: BlockRef) -> Result<(), RoundError> {
+        self.ended(Outcome::of(refusal), head)
     }
 
     fn noted(&self, gathered: Vec<Gathered>) -> Vec<Block> {
@@ -296,24 +322,11 @@ impl<S: Sink> Round<'_, S> {
     }
 }
 
-fn ended(outcome: Outcome, head: BlockRef) -> Result<(), RoundError> {
-    match outcome {
-        Outcome::Arrived | Outcome::Lags => Ok(()),
-        Outcome::Moved => {
-            Err(NodeError::new(Trouble::UnknownBlock, "the chain changed on the way back from its head")
-                .into())
-        }
-        Outcome::Nonsense => {
-            Err(NodeError::new(Trouble::Untrustworthy, "the node's blocks can't be a chain").into())
-        }
-        Outcome::DeepReorg { floor } => Err(RoundError::DeepReorg { head, floor }),
-    }
-}
-
-fn refused(refusal: BlockRefusal, head: BlockRef) -> Result<(), RoundError> {
-    ended(Outcome::of(refusal), head)
-}
-
 fn next(number: BlockNumber) -> BlockNumber {
     BlockNumber::new(number.get() + 1).unwrap_or(number)
+}
+
+/// What to do about a node that isn't of the feed's chain.
+pub(crate) fn remedy(chain: ChainId) -> String {
+    format!("remove the node, or begin the feed anew: POST /v1/admin/chains/{chain}/restart")
 }

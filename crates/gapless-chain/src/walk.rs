@@ -83,6 +83,11 @@ pub enum Outcome {
     Arrived,
     /// The store holds more than the node shows, and nothing contradicts: the node lags.
     Lags,
+    /// The node is below the store and shows none of its blocks: it isn't synced yet, or it is of another chain.
+    Behind {
+        /// The newest block of the store.
+        have: BlockRef,
+    },
     /// The chain or the store changed meanwhile: begin again.
     Moved,
     /// The node contradicts what can't be taken back any more.
@@ -100,7 +105,6 @@ impl Walk {
         let state = match bounds.have {
             None => State::Climbing { path: VecDeque::from([head.clone()]) },
             Some(have) if have.hash == head.at.hash => State::Done(Outcome::Arrived),
-            Some(_) if head.at.number < bounds.floor() => State::Done(Outcome::Lags),
             Some(_) => State::LookingUp { path: vec![head.clone()] },
         };
         Self { bounds, head, state }
@@ -139,9 +143,7 @@ impl Walk {
                 self.climb(path)
             }
             (None, Some(_)) => self.climb(path),
-            (None, None) if newest.at.number <= self.bounds.floor() => {
-                State::Done(Outcome::DeepReorg { floor: self.bounds.floor() })
-            }
+            (None, None) if newest.at.number <= self.bounds.floor() => State::Done(self.found_nothing()),
             (None, None) => State::Descending { path },
         };
     }
@@ -185,6 +187,14 @@ impl Walk {
     /// Ends since the store refused the blocks.
     pub fn handle_refusal(&mut self, refusal: BlockRefusal) {
         self.state = State::Done(Outcome::of(refusal));
+    }
+
+    /// What it means that the store keeps no block of the node's. A node that is below the store may yet come to those blocks.
+    fn found_nothing(&self) -> Outcome {
+        match self.bounds.have {
+            Some(have) if self.head.at.number < have.number => Outcome::Behind { have },
+            Some(_) | None => Outcome::DeepReorg { floor: self.bounds.floor() },
+        }
     }
 
     /// Turns around. `path` is newest first and may be empty, when the head itself is kept.

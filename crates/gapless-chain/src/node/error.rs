@@ -16,7 +16,7 @@ pub(crate) struct NodeError {
 }
 
 /// How much of what a node says is kept.
-const REASON_CHARS_MAX: usize = 300;
+const REASON_CHARS_MAX: usize = 400;
 
 impl NodeError {
     pub(crate) fn new(trouble: Trouble, reason: &str) -> Self {

@@ -32,10 +32,35 @@ fn a_lower_head_is_no_reorg() {
 
 // Chain behaviour 10
 #[test]
-fn a_head_far_below_is_no_reorg_whatever_its_hash() {
+fn a_head_below_what_is_final_is_no_reorg_if_the_store_has_it() {
+    let mut store = Store::of("a1 a2 a3");
+    store.finalized = Some(number(2));
+    assert_eq!(store.walk("a1<a0"), Outcome::Lags);
+    assert_eq!(store.told, ["kept a1 a0"]);
+}
+
+// Chain behaviours 10, 12
+#[test]
+fn a_lower_head_of_which_the_store_keeps_nothing_is_no_reorg_and_is_named() {
+    let behind = |head| Outcome::Behind { have: BlockRef { number: height(head), hash: hash(head) } };
     let mut store = Store::of("a20 a30");
-    assert_eq!(store.walk("b19<b18"), Outcome::Lags);
-    assert_eq!(store.told, Vec::<String>::new());
+    assert_eq!(store.walk("b19<b18"), behind("a30"));
+    let mut store = Store::of("a10 a11 a12 a13");
+    store.window = 3;
+    store.node("b11<b10 b10<b9");
+    assert_eq!(store.walk("b12<b11"), behind("a13"));
+    store.finalized = Some(number(12));
+    assert_eq!(store.walk("b11<b10"), behind("a13"));
+    assert!(store.told.iter().all(|told| !told.starts_with("ingest")), "{:?}", store.told);
+}
+
+// Chain behaviour 12
+#[test]
+fn a_lower_head_on_a_block_that_is_final_is_left_to_the_store_to_refuse() {
+    let mut store = Store::of("a1 a2 a3");
+    store.finalized = Some(number(2));
+    store.refusal = Some(BlockRefusal::DeepReorg { floor: number(2) });
+    assert_eq!(store.walk("b2<a1"), Outcome::DeepReorg { floor: number(2) });
 }
 
 // Chain behaviours 9, 10

@@ -36,14 +36,33 @@ impl Anvil {
     pub(crate) async fn start() -> Self {
         let program = anvil_binary().unwrap();
         for _ in 0..STARTS_MAX {
-            if let Some(anvil) = Self::try_start(&program) {
-                let deployed = json!({"from": ACCOUNT, "data": EMITTER, "gas": "0x100000"});
-                anvil.ask("eth_sendTransaction", json!([deployed])).await;
-                anvil.mine(1).await;
+            if let Some(anvil) = Self::try_start(&program, free_port(), &[]) {
+                anvil.deploy().await;
                 return anvil;
             }
         }
         panic!("{} came up on none of {STARTS_MAX} ports", program.display());
+    }
+
+    /// Ends it and starts another chain with the same id in its place. The time of block 0, in seconds, makes it another.
+    pub(crate) async fn start_anew(&mut self, time: u32) {
+        self.end();
+        let program = anvil_binary().unwrap();
+        *self = Self::try_start(&program, self.port, &["--timestamp", &time.to_string()])
+            .expect("its port is free");
+        self.deploy().await;
+    }
+
+    async fn deploy(&self) {
+        let deployed = json!({"from": ACCOUNT, "data": EMITTER, "gas": "0x100000"});
+        self.ask("eth_sendTransaction", json!([deployed])).await;
+        self.mine(1).await;
+    }
+
+    pub(crate) fn end(&mut self) {
+        // It may have ended by itself.
+        drop(self.process.kill());
+        drop(self.process.wait());
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -109,15 +128,15 @@ impl Anvil {
         answer["result"].take()
     }
 
-    fn try_start(program: &Path) -> Option<Self> {
+    fn try_start(program: &Path, port: u16, arguments: &[&str]) -> Option<Self> {
         // The HTTP client wants one, though nothing is encrypted; any that is there already will do.
         drop(rustls::crypto::ring::default_provider().install_default());
         let http = reqwest::Client::new();
-        let port = free_port();
         let mut command = Command::new(program);
         command
             .args(["--no-mining", "--silent", "--slots-in-an-epoch", "32", "--port"])
-            .arg(port.to_string());
+            .arg(port.to_string())
+            .args(arguments);
         let mut process =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let connected = poll_until(Duration::from_secs(20), || {
@@ -132,8 +151,6 @@ impl Anvil {
 
 impl Drop for Anvil {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.process.kill());
-        drop(self.process.wait());
+        self.end();
     }
 }

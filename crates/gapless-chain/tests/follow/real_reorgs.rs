@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gapless_chain::{Report, Start};
+use gapless_chain::{Alarm, Report, Start, Trouble};
 use gapless_proto::BlockNumber;
 use serde_json::Value;
 
 use crate::anvil::Anvil;
-use crate::world::{Client, Happening, World};
+use crate::world::{Client, Happening, World, trouble};
 
 // Chain behaviours 1, 15
 #[tokio::test]
@@ -85,6 +85,59 @@ async fn two_reorgs_within_a_moment_end_on_the_last_branch() {
     anvil.transfer(&[(0, 2, 3)]).await;
     world.arrival(anvil.head().await).await;
     check(&anvil, &world, &mut client).await;
+}
+
+// Chain behaviour 12
+#[tokio::test]
+async fn a_node_that_was_started_anew_is_another_chain_whatever_its_id() {
+    let mut anvil = Anvil::start().await;
+    let mut world = world(&anvil.http_url()).await;
+    world.start();
+    for value in 1..=5 {
+        anvil.transfer(&[(0, 1, value)]).await;
+    }
+    world.arrival(anvil.head().await).await;
+    let held = Client::new().happenings(&world).await;
+    world.stop().await;
+    anvil.start_anew(1_000_000).await;
+    world.start();
+    let refused = world.report("a refusal", |report| trouble(report) == Some(Trouble::UnknownBlock)).await;
+    let refused = format!("{refused:?}");
+    assert!(
+        refused.contains("started anew") && refused.contains("/v1/admin/chains/31337/restart"),
+        "{refused}"
+    );
+
+    for value in 1..=9 {
+        anvil.transfer(&[(0, 2, value)]).await;
+    }
+    world.report("an alarm", |report| matches!(report, Report::Alarm(Alarm::DeepReorg { .. }))).await;
+    assert_eq!(Client::new().happenings(&world).await, held);
+
+    world.restart_chain().await;
+    world.arrival(anvil.head().await).await;
+    check(&anvil, &world, &mut Client::new()).await;
+}
+
+// Chain behaviour 12
+#[tokio::test]
+async fn a_follower_that_saw_a_chain_takes_another_in_its_place_once_the_feed_begins_anew() {
+    let mut anvil = Anvil::start().await;
+    let mut world = world(&anvil.ws_url()).await;
+    world.start();
+    anvil.transfer(&[(0, 1, 1)]).await;
+    world.arrival(anvil.head().await).await;
+    anvil.end();
+    world.report("its end", |report| trouble(report) == Some(Trouble::Passing)).await;
+    world.restart_chain().await;
+    anvil.start_anew(2_000_000).await;
+    anvil.transfer(&[(0, 2, 2)]).await;
+    world.arrival(anvil.head().await).await;
+    check(&anvil, &world, &mut Client::new()).await;
+
+    anvil.start_anew(3_000_000).await;
+    let refused = world.report("a refusal", |report| trouble(report) == Some(Trouble::Fatal)).await;
+    assert!(format!("{refused:?}").contains("begin the feed anew"), "{refused:?}");
 }
 
 // Chain behaviour 1

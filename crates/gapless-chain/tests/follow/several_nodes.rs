@@ -67,10 +67,12 @@ async fn a_node_that_comes_back_is_checked_again() {
     world.start();
     world.arrival(hash("a1")).await;
     assert_eq!(node.requests("eth_chainId").len(), 1);
-    node.lie("eth_getBlockByNumber", 1, Lie::Status(502, None));
+    node.lie("eth_getBlockByNumber", 3, Lie::Status(502, None));
     node.mine("a2<a1:1");
     world.arrival(hash("a2")).await;
-    assert_eq!(node.requests("eth_chainId").len(), 2);
+    let recovered = Report::Node { node: 0, state: NodeState::Recovered { failures: 3 } };
+    world.report("that it answers again", |report| *report == recovered).await;
+    assert_eq!(node.requests("eth_chainId").len(), 4);
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use tokio::time;
 /// The token that all tests follow.
 pub(crate) const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
 /// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One store, and at most one follower of a chain.
 pub(crate) struct World {

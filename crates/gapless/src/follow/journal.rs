@@ -1,5 +1,6 @@
 //! What a follower tells, as log lines and metrics.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
 
 use gapless_chain::{Alarm, NodeState, Report};
@@ -13,11 +14,13 @@ pub(super) struct Journal {
     chain: ChainId,
     /// How far a backfill is, where somebody looks.
     bar: Option<ProgressBar>,
+    /// The nodes that have failed since they last answered all.
+    failing: BTreeSet<usize>,
 }
 
 impl Journal {
     pub(super) fn new(chain: ChainId) -> Self {
-        Self { chain, bar: None }
+        Self { chain, bar: None, failing: BTreeSet::new() }
     }
 
     pub(super) fn write_down(&mut self, report: Report) {
@@ -67,17 +70,31 @@ impl Journal {
         }
     }
 
-    fn node(&self, node: usize, state: NodeState) {
+    fn node(&mut self, node: usize, state: NodeState) {
         let chain = self.chain;
         let up = gauge!("gapless_chain_node_up", "chain" => chain.to_string(), "node" => node.to_string());
         match state {
             NodeState::Connected => {
                 up.set(1.0);
-                info!(%chain, node, "connected to a node");
+                match self.failing.contains(&node) {
+                    true => debug!(%chain, node, "connected to a node that failed before"),
+                    false => info!(%chain, node, "connected to a node"),
+                }
             }
-            NodeState::Failed { reason, pause, .. } => {
+            NodeState::Failed { reason, pause, failures, .. } => {
                 up.set(0.0);
-                warn!(%chain, node, reason, ?pause, "a node failed; it is asked again after a pause");
+                self.failing.insert(node);
+                match is_worth_a_warning(failures) {
+                    true => {
+                        warn!(%chain, node, reason, failures, "a node fails; it is asked again and again")
+                    }
+                    false => debug!(%chain, node, reason, failures, ?pause, "a node failed again"),
+                }
+            }
+            NodeState::Recovered { failures } => {
+                up.set(1.0);
+                self.failing.remove(&node);
+                info!(%chain, node, failures, "a node answers again");
             }
             NodeState::Stalled => {
                 up.set(0.0);
@@ -101,6 +118,11 @@ impl Journal {
             info!(%chain, from, to, "took the old blocks");
         }
     }
+}
+
+/// Whether one more failure in a row is told aloud: the first one, and then ever fewer, since pauses are alike in the end.
+fn is_worth_a_warning(failures: u32) -> bool {
+    failures.is_power_of_two()
 }
 
 fn progress_bar(chain: ChainId) -> ProgressBar {
