@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use crate::chain_storm::{follow, topic, until};
 use crate::command::gapless;
-use crate::node::{Node, TOKEN, get};
+use crate::node::{Node, declared, get};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const CHAIN: u64 = 31_337;
@@ -29,9 +29,7 @@ fn a_follower_is_killed_again_and_again_and_clients_hold_what_the_node_says() {
     let node = Node::start();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("chain.toml");
-    let nodes = format!("nodes = [\"ws://{}\"]\nstart = 0\npoll = \"50ms\"", node.address());
-    let token = format!("name = \"transfers\"\naddresses = [\"{TOKEN}\"]\nbuiltin = \"erc20_balance\"");
-    fs::write(&file, format!("chain = {CHAIN}\n{nodes}\n[[topics]]\n{token}\n")).unwrap();
+    fs::write(&file, declared(&node)).unwrap();
     let store = SharedPostgres::from_environment().fresh_database();
     let command = gapless(&["serve", "--listen", "127.0.0.1:0", "--auth", "open", "--store", &store]);
     let server = Gateway::start(command).unwrap();
