@@ -15,6 +15,7 @@ mod follow;
 mod follow_kills;
 mod migrate;
 mod node;
+mod readme;
 mod send;
 mod serve;
 mod tail;
