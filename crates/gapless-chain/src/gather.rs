@@ -7,8 +7,8 @@ use gapless_proto::{Block, BlockHash, BlockRef};
 
 use crate::checks::{CheckedLogs, LogsFault, check_logs, check_receipts, decoded};
 use crate::errors::Trouble;
-use crate::node::Node;
 use crate::node::error::NodeError;
+use crate::node::{Node, Tag};
 use crate::range_policy::Heights;
 use crate::stretch::{Break, chained};
 use crate::topics::{Topics, Undecodable};
@@ -122,6 +122,10 @@ impl Gather<'_> {
                     receipts.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "no receipts"))?;
                 receipts.into_iter().flat_map(|receipt| receipt.logs).collect()
             }
+            // Not every node takes a hash there.
+            Err(NodeError { trouble: Trouble::Unsupported | Trouble::Fatal, .. }) => {
+                self.logs_at_height(block).await?
+            }
             logs => logs?,
         };
         match check_logs(&header, logs.clone(), self.topics) {
@@ -131,6 +135,17 @@ impl Gather<'_> {
                 Ok(self.gathered(&header, &logs, Some(fault)))
             }
             Err(fault) => Err(GatherError::Fault { block, fault }),
+        }
+    }
+
+    /// The logs of a height, if the block is still there afterwards.
+    async fn logs_at_height(self, block: BlockRef) -> Result<Vec<Log>, NodeError> {
+        let height = Heights { from: block.number, to: block.number };
+        let logs = self.node.logs_in(height, self.topics).await?;
+        let header = self.node.header_at(Tag::Number(block.number)).await?;
+        match header.is_some_and(|header| header.at == block) {
+            true => Ok(logs),
+            false => Err(NodeError::new(Trouble::UnknownBlock, "the block was replaced meanwhile")),
         }
     }
 

@@ -24,7 +24,8 @@ const ERC20_TRANSFER: &str = "Transfer(address indexed from, address indexed to,
 pub struct TopicConfig {
     /// Its name.
     pub name: String,
-    /// The contracts whose logs it takes.
+    /// The contracts whose logs it takes; at least one. What all contracts emit can't be followed: nobody vouches for it.
+    #[serde(default)]
     pub addresses: Vec<String>,
     /// The signature of the event with the names of its arguments, as in
     /// `Transfer(address indexed from, address indexed to, uint256 value)`.
@@ -39,6 +40,20 @@ pub struct TopicConfig {
     /// Instead of `event`, `key` and `value`: something that is built in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub builtin: Option<Builtin>,
+}
+
+impl TopicConfig {
+    /// The transfers of an ERC-20 token, and its holders' balances.
+    pub fn erc20_balance(name: &str, token: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            addresses: vec![token.to_owned()],
+            event: None,
+            key: None,
+            value: None,
+            builtin: Some(Builtin::Erc20Balance),
+        }
+    }
 }
 
 /// A topic that needs no description.
@@ -71,7 +86,9 @@ pub enum TopicProblem {
     #[error("there are two topics of that name; rename one")]
     Twice,
     /// It takes logs of no contract.
-    #[error("it has no addresses; list the contracts in `addresses`")]
+    #[error(
+        "it has no addresses; list the contracts in `addresses`, since a topic of all contracts isn't possible"
+    )]
     NoAddress,
     /// Something isn't an address.
     #[error("`{0}` is no address; write `0x` and 40 hexadecimal digits")]

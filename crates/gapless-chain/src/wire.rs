@@ -14,7 +14,8 @@ pub struct Header {
     pub parent: BlockHash,
     /// When it was made, in seconds since the Unix epoch.
     pub time: u64,
-    /// What the logs of the block are about; `None` where the node doesn't say, as all zeros also mean on some chains.
+    /// What the logs of the block are about; `None` where the node doesn't say. All zeros mean that on chains that execute blocks
+    /// later (Monad) or keep no blooms (zkSync), all ones on Filecoin; nothing is checked against either.
     pub bloom: Option<Box<Bloom>>,
 }
 
@@ -69,7 +70,7 @@ impl TryFrom<HeaderFields> for Header {
             at: BlockRef { number, hash: BlockHash(fields.hash.0) },
             parent: BlockHash(fields.parent_hash.0),
             time: fields.timestamp.to(),
-            bloom: fields.logs_bloom.filter(|bloom| **bloom != Bloom::ZERO),
+            bloom: fields.logs_bloom.filter(|bloom| ![Bloom::ZERO, Bloom::repeat_byte(0xff)].contains(bloom)),
         })
     }
 }
@@ -90,7 +91,9 @@ mod tests {
         };
         let plain = header("");
         assert_eq!((plain.at.number.get(), plain.time, plain.bloom), (0, 106, None));
-        assert_eq!(header(&format!(r#","logsBloom":"0x{}""#, "00".repeat(256))).bloom, None);
+        for unknown in ["00", "ff"] {
+            assert_eq!(header(&format!(r#","logsBloom":"0x{}""#, unknown.repeat(256))).bloom, None);
+        }
         assert!(header(&format!(r#","logsBloom":"0x{}""#, "01".repeat(256))).bloom.is_some());
     }
 

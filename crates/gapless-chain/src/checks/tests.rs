@@ -2,7 +2,7 @@ use alloy_primitives::{U64, b256};
 use gapless_proto::{BlockNumber, BlockRef};
 
 use super::*;
-use crate::topics::{Builtin, TopicConfig};
+use crate::topics::TopicConfig;
 
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 const TOKEN: Address = Address::with_last_byte(0xaa);
@@ -95,15 +95,7 @@ fn check(header: &Header, logs: Vec<Log>) -> Result<CheckedLogs, LogsFault> {
 }
 
 fn topics() -> Topics {
-    let config = TopicConfig {
-        name: "usdc".to_owned(),
-        addresses: vec![TOKEN.to_string()],
-        event: None,
-        key: None,
-        value: None,
-        builtin: Some(Builtin::Erc20Balance),
-    };
-    Topics::new(&[config]).unwrap()
+    Topics::new(&[TopicConfig::erc20_balance("usdc", &TOKEN.to_string())]).unwrap()
 }
 
 fn header(logs: &[Log]) -> Header {

@@ -19,7 +19,8 @@ impl<'a> Payload<'a> {
     pub(super) fn new(log: &Log, arguments: Vec<(&'a str, &'a DynSolValue)>) -> Self {
         Self {
             address: format!("{:#x}", log.address),
-            tx: log.transaction_hash.map(|hash| format!("{hash:#x}")),
+            // Logs that a chain makes by itself have zeros there on some.
+            tx: log.transaction_hash.filter(|hash| !hash.is_zero()).map(|hash| format!("{hash:#x}")),
             args: Arguments(arguments),
         }
     }

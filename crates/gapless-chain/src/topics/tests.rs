@@ -54,6 +54,8 @@ fn a_declaration_that_can_not_be_is_refused_with_what_to_write() {
     assert!(topics(several).unwrap_err().to_string().contains("topics of their own"));
     let twice = declared_with("").repeat(2);
     assert!(topics(&twice).unwrap_err().to_string().contains("rename one"));
+    let without = declared_with("addresses").replace("\naddresses\n", "");
+    assert!(topics(&without).unwrap_err().to_string().contains("all contracts"), "{without}");
     let misspelt = toml::from_str::<Declarations>(&declared_with("adresses = []")).unwrap_err();
     assert!(misspelt.to_string().contains("unknown field `adresses`"), "{misspelt}");
 }
@@ -94,6 +96,16 @@ fn a_log_becomes_named_arguments_with_exact_values() {
             r#""who":["0x00000000000000000000000000000000000000aa"],"two":["1","2"]}}"#
         )
     );
+}
+
+#[test]
+fn a_log_that_no_transaction_made_has_none() {
+    for hash in [None, Some(B256::ZERO)] {
+        let log = Log { transaction_hash: hash, ..transfer(0x01, 0x02, 7) };
+        let events = erc20().events(0, &log);
+        let [Ok(event)] = &events[..] else { panic!("{events:?}") };
+        assert!(!event.payload.as_str().contains("tx"), "{event:?}");
+    }
 }
 
 // Chain behaviour 15
@@ -170,15 +182,7 @@ fn declared_with(change: &str) -> String {
 }
 
 fn erc20() -> Topics {
-    let config = TopicConfig {
-        name: "usdc".to_owned(),
-        addresses: vec![TOKEN.to_owned()],
-        event: None,
-        key: None,
-        value: None,
-        builtin: Some(Builtin::Erc20Balance),
-    };
-    Topics::new(&[config]).unwrap()
+    Topics::new(&[TopicConfig::erc20_balance("usdc", TOKEN)]).unwrap()
 }
 
 fn holder(last: u8) -> Address {

@@ -6,7 +6,7 @@ use gapless_chain::{Report, Start, Trouble};
 use gapless_proto::BlockNumber;
 use serde_json::{Value, json};
 
-use crate::lying_node::{Lie, LyingNode, hash};
+use crate::lying_node::{BY_HASH, Lie, LyingNode, RANGES, hash};
 use crate::world::{Client, World, trouble};
 
 // Chain behaviour 11
@@ -101,6 +101,20 @@ async fn a_node_that_does_not_know_its_own_block_is_asked_again() {
         world.report("a failure", |report| trouble(report) == Some(Trouble::UnknownBlock)).await;
         assert_eq!(Client::new().happenings(&world).await, node.happenings("a4", 0));
     }
+}
+
+// Chain behaviour 11
+#[tokio::test]
+async fn a_node_that_tells_logs_only_by_height_is_followed_across_a_fork() {
+    let (node, mut world) = ready("a1<g0:1 a2<a1:2").await;
+    node.lie(BY_HASH, usize::MAX, Lie::Error(-32602, "invalid argument 0: unknown field blockHash"));
+    world.start();
+    world.arrival(hash("a2")).await;
+    node.mine("b3<a2:1 b4<b3:2 a3<a2:3");
+    node.switch_after(RANGES, "b4");
+    world.arrival(hash("b4")).await;
+    assert_eq!(Client::new().happenings(&world).await, node.happenings("b4", 0));
+    assert_eq!(world.failures(), [Trouble::UnknownBlock]);
 }
 
 // Chain behaviour 11

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use self::http::serve_http;
-pub(crate) use self::script::{LATEST, Lie, RANGES};
+pub(crate) use self::script::{BY_HASH, LATEST, Lie, RANGES};
 use self::script::{Script, ScriptedBlock, TRANSFER, hash_of, holder_text};
 use self::websocket::{Signal, Signals, serve_websocket};
 use crate::world::{Happening, TOKEN};

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gapless_chain::{
-    Builtin, FollowConfig, Follower, NodeState, NodeUrl, Report, Sink, TopicConfig, Topics, Trouble,
-};
+use gapless_chain::{FollowConfig, Follower, NodeState, NodeUrl, Report, Sink, TopicConfig, Topics, Trouble};
 use gapless_core::ChainEntryKind;
 use gapless_proto::{BlockHash, BlockNumber, BlockRef, ChainId, Seq, Topic};
 use gapless_store::{ChainInfo, ChainLogRequest, ChainValuesRequest, NewsReceiver, Store, StoreUrl};
@@ -287,13 +285,5 @@ fn topic() -> Topic {
 }
 
 fn topics() -> Topics {
-    let config = TopicConfig {
-        name: "token".to_owned(),
-        addresses: vec![TOKEN.to_owned()],
-        event: None,
-        key: None,
-        value: None,
-        builtin: Some(Builtin::Erc20Balance),
-    };
-    Topics::new(&[config]).unwrap()
+    Topics::new(&[TopicConfig::erc20_balance("token", TOKEN)]).unwrap()
 }

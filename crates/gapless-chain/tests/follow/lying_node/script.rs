@@ -9,6 +9,8 @@ use crate::world::TOKEN;
 
 /// Instead of a method: only requests for logs of a range.
 pub(crate) const RANGES: &str = "ranges";
+/// Instead of a method: only requests for logs of a block by its hash.
+pub(crate) const BY_HASH: &str = "by hash";
 /// Instead of a method: only requests for the newest block.
 pub(crate) const LATEST: &str = "latest";
 
@@ -90,10 +92,12 @@ impl Script {
     /// Answers a connection; those over HTTP have no number.
     pub(super) fn answer(&mut self, connection: Option<usize>, method: &str, params: &Value) -> Answer {
         self.requests.push((method.to_owned(), params.clone()));
-        let is_range = params[0]["fromBlock"].is_string();
-        let is_latest = params[0] == "latest";
-        let is_about =
-            |about: &str| about == method || (about == RANGES && is_range) || (about == LATEST && is_latest);
+        let is_about = |about: &str| match about {
+            RANGES => params[0]["fromBlock"].is_string(),
+            BY_HASH => params[0]["blockHash"].is_string(),
+            LATEST => params[0] == "latest",
+            about => about == method,
+        };
         let lie = self.lies.iter_mut().find(|(about, times, _)| is_about(about) && *times > 0);
         let lie = lie.map(|(_, times, lie)| {
             *times -= 1;
