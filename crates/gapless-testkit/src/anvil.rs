@@ -1,9 +1,12 @@
-//! Where the development node of a chain is.
+//! Where the development node of a chain is, and how it is started.
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::anyhow;
+
+use crate::process::tied_command;
 
 /// Names the program `anvil`; otherwise it is looked for in `PATH`.
 pub const GAPLESS_TEST_ANVIL: &str = "GAPLESS_TEST_ANVIL";
@@ -23,6 +26,11 @@ pub fn anvil_binary() -> anyhow::Result<PathBuf> {
              node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil, or have it in PATH"
         )
     })
+}
+
+/// Prepares to start anvil, so that it doesn't outlive a test that is killed.
+pub fn anvil_command() -> anyhow::Result<Command> {
+    Ok(tied_command(&anvil_binary()?))
 }
 
 /// Where npm puts it that installs into a folder.

@@ -14,7 +14,7 @@ mod postgres;
 mod process;
 mod shared_postgres;
 
-pub use anvil::{ANVIL_PACKAGE, GAPLESS_TEST_ANVIL, anvil_binary, anvil_in};
+pub use anvil::{ANVIL_PACKAGE, GAPLESS_TEST_ANVIL, anvil_binary, anvil_command, anvil_in};
 pub use browser::{
     BROWSER_PACKAGE, GAPLESS_TEST_BROWSER, browser_folder, chromium_binary, has_browser_package,
 };
@@ -23,5 +23,5 @@ pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};
 pub use polling::poll_until;
 pub use port::free_port;
 pub use postgres::{Postgres, PostgresBinaries};
-pub use process::is_root;
+pub use process::{is_root, tied_command};
 pub use shared_postgres::{GAPLESS_TEST_POSTGRES, SharedPostgres};

@@ -1,8 +1,9 @@
 //! Signals to processes, and what `/proc` tells of them.
 
+use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -15,6 +16,20 @@ use crate::polling::poll_until;
 /// Whether this process may act as any user.
 pub fn is_root() -> bool {
     geteuid().is_root()
+}
+
+/// A command whose process is killed once the thread that starts it is no more, however that ended: nobody else would, when a test is
+/// killed. Where util-linux is missing, it is the plain command.
+pub fn tied_command(program: &Path) -> Command {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let Some(setpriv) =
+        env::split_paths(&folders).map(|folder| folder.join("setpriv")).find(|at| at.is_file())
+    else {
+        return Command::new(program);
+    };
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
 }
 
 /// The id of a child that has not been waited for.
@@ -89,7 +104,8 @@ fn status_of(pid: Pid) -> Option<Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
 
     #[test]
     fn a_killed_child_is_not_running_even_before_it_is_reaped() {
@@ -122,6 +138,28 @@ mod tests {
         drop(child.stdin.take());
         let status = wait_for_exit(&mut child, Duration::from_secs(10)).unwrap().unwrap();
         assert!(status.success());
+    }
+
+    #[test]
+    fn a_tied_process_does_not_outlive_a_parent_that_is_killed() {
+        let mut tied = tied_command(Path::new("tail"));
+        tied.args(["-f", "/dev/null"]);
+        let mut parent = Command::new("bash");
+        parent.args(["-c", "\"$@\" & echo $!; wait", "bash"]).arg(tied.get_program()).args(tied.get_args());
+        let mut parent = parent.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(parent.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let child = Pid::from_raw(line.trim().parse().unwrap());
+        let is_tied = || {
+            let program = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            Ok(program.starts_with("tail").then_some(()))
+        };
+        poll_until(Duration::from_secs(10), is_tied).unwrap().unwrap();
+
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        let died = poll_until(Duration::from_secs(10), || Ok((!is_running(child)).then_some(()))).unwrap();
+        assert_eq!(died, Some(()));
     }
 
     #[test]

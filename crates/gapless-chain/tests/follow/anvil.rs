@@ -1,12 +1,11 @@
 //! A real node: anvil, as `@foundry-rs/anvil` of npm brings it.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use gapless_proto::{BlockHash, ChainId};
-use gapless_testkit::{anvil_binary, free_port, poll_until};
+use gapless_testkit::{anvil_command, free_port, poll_until};
 use serde_json::{Value, json};
 
 /// How often another port is tried.
@@ -34,22 +33,19 @@ impl Anvil {
 
     /// Starts one whose first block has the contract that emits transfers, as the token of all tests.
     pub(crate) async fn start() -> Self {
-        let program = anvil_binary().unwrap();
         for _ in 0..STARTS_MAX {
-            if let Some(anvil) = Self::try_start(&program, free_port(), &[]) {
+            if let Some(anvil) = Self::try_start(free_port(), &[]) {
                 anvil.deploy().await;
                 return anvil;
             }
         }
-        panic!("{} came up on none of {STARTS_MAX} ports", program.display());
+        panic!("anvil came up on none of {STARTS_MAX} ports");
     }
 
     /// Ends it and starts another chain with the same id in its place. The time of block 0, in seconds, makes it another.
     pub(crate) async fn start_anew(&mut self, time: u32) {
         self.end();
-        let program = anvil_binary().unwrap();
-        *self = Self::try_start(&program, self.port, &["--timestamp", &time.to_string()])
-            .expect("its port is free");
+        *self = Self::try_start(self.port, &["--timestamp", &time.to_string()]).expect("its port is free");
         self.deploy().await;
     }
 
@@ -128,11 +124,11 @@ impl Anvil {
         answer["result"].take()
     }
 
-    fn try_start(program: &Path, port: u16, arguments: &[&str]) -> Option<Self> {
+    fn try_start(port: u16, arguments: &[&str]) -> Option<Self> {
         // The HTTP client wants one, though nothing is encrypted; any that is there already will do.
         drop(rustls::crypto::ring::default_provider().install_default());
         let http = reqwest::Client::new();
-        let mut command = Command::new(program);
+        let mut command = anvil_command().unwrap();
         command
             .args(["--no-mining", "--silent", "--slots-in-an-epoch", "32", "--port"])
             .arg(port.to_string())

@@ -2,10 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use gapless_testkit::{anvil_binary, free_port, poll_until};
+use gapless_testkit::{anvil_command, free_port, poll_until};
 use serde_json::{Value, json};
 
 /// The first account of anvil, whose transactions need no signature.
@@ -33,7 +33,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn start() -> Self {
         let port = free_port();
-        let mut anvil = Command::new(anvil_binary().unwrap());
+        let mut anvil = anvil_command().unwrap();
         anvil.args(["--silent", "--no-mining", "--host", "127.0.0.1", "--port", &port.to_string()]);
         let process = anvil.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let node = Self { process, port };

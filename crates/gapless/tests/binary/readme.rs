@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use gapless_testkit::{ANVIL_PACKAGE, anvil_binary, free_port, poll_until};
+use gapless_testkit::{ANVIL_PACKAGE, anvil_command, free_port, poll_until, tied_command};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -72,24 +72,26 @@ impl Desk {
         let [node, server] = [(); 2].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
         let desk = Self { folder: TempDir::new().unwrap(), node, server };
         // Does what npm does, without the network.
-        let anvil = anvil_binary().unwrap();
-        let npx = format!(
-            "#!/bin/sh\n[ \"$*\" = '--yes {ANVIL_PACKAGE}' ] && exec {} --port {}\n",
-            anvil.display(),
-            node.port()
-        );
-        let path = desk.folder.path().join("npx");
-        fs::write(&path, npx).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let anvil = anvil_command().unwrap();
+        let npx =
+            format!("[ \"$*\" = '--yes {ANVIL_PACKAGE}' ] && exec {} --port {}", words(&anvil), node.port());
+        desk.put("npx", &npx);
+        let gapless = tied_command(Path::new(env!("CARGO_BIN_EXE_gapless")));
+        desk.put("gapless", &format!("exec {} \"$@\"", words(&gapless)));
         desk
+    }
+
+    /// Puts a command where the terminals find it first.
+    fn put(&self, name: &str, script: &str) {
+        let path = self.folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// A shell in which this is typed.
     fn terminal(&self, commands: &str) -> Terminal {
-        let gapless = Path::new(env!("CARGO_BIN_EXE_gapless")).parent().unwrap();
-        let path =
-            format!("{}:{}:{}", self.folder.path().display(), gapless.display(), env::var("PATH").unwrap());
-        let mut shell = Command::new("bash");
+        let path = format!("{}:{}", self.folder.path().display(), env::var("PATH").unwrap());
+        let mut shell = tied_command(Path::new("bash"));
         let variables = env::vars_os().map(|(name, _)| name);
         for ours in variables.filter(|name| name.to_string_lossy().starts_with("GAPLESS_")) {
             shell.env_remove(ours);
@@ -110,6 +112,12 @@ impl Desk {
         terminal.type_in(commands);
         terminal
     }
+}
+
+/// A command as it is typed.
+fn words(command: &Command) -> String {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
 }
 
 /// A shell and all that it started; they end with it.
