@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use async_trait::async_trait;
-use gapless_chain::{Follower, Report, Sink, Start};
+use gapless_chain::{FollowConfig, Follower, Report, Sink, Start};
 use gapless_proto::{BlockHash, BlockNumber, BlockRef, ChainId};
 use gapless_store::{ChainInfo, IngestError, Ingested, Ingestion, KeptBlock, Store, StoreError};
 use tokio::sync::mpsc;
@@ -23,11 +23,11 @@ async fn a_follower_may_die_between_any_two_steps_of_a_reorg() {
     let by_hash = 64;
     let by_ranges = 1;
     for (world, live_blocks) in [
-        (World::new(0, &[]).await, by_hash),
-        (World::new(0, &[]).await, by_ranges),
-        (World::on_postgres(0, &[]).await, by_hash),
+        (World::new(1, &[]).await, by_hash),
+        (World::new(1, &[]).await, by_ranges),
+        (World::on_postgres(1, &[]).await, by_hash),
     ] {
-        let kills = kills_at_each_poll(&world, live_blocks, Paced::beside).await;
+        let kills = kills_at_each_poll(world, live_blocks, Paced::beside).await;
         assert!(kills.len() > 20, "only {} steps", kills.len());
         for (polls, (held, canonical)) in kills.iter().enumerate() {
             assert_eq!(held, canonical, "killed at poll {polls}, {live_blocks} live blocks");
@@ -38,43 +38,45 @@ async fn a_follower_may_die_between_any_two_steps_of_a_reorg() {
 /// The control of the test above: where a follower is kept apart from the blocks, a kill between the two leaves a hole.
 #[tokio::test]
 async fn a_position_that_is_kept_apart_from_the_blocks_loses_some() {
-    let world = World::new(0, &[]).await;
-    let kills = kills_at_each_poll(&world, 64, PositionFirst::beside).await;
+    let world = World::new(1, &[]).await;
+    let kills = kills_at_each_poll(world, 64, PositionFirst::beside).await;
     let broken = kills.iter().filter(|(held, canonical)| held != canonical).count();
     assert!(broken > 0, "none of {} kills showed it", kills.len());
 }
 
 /// Kills a follower after its first poll, another one after its second, and so on, until one gets through; lets a second one
-/// finish each time. Each has a chain of its own.
+/// finish each time. Each has a reorg of its own.
 async fn kills_at_each_poll<S: Sink + Clone>(
-    shared: &World,
+    mut world: World,
     live_blocks: u64,
     sink: impl Fn(&World) -> S,
 ) -> Vec<Found> {
-    let mut found = Vec::new();
-    for polls in 1.. {
-        let chain = live_blocks * 100_000 + polls as u64;
-        let node = LyingNode::start(chain).await;
-        node.mine("a1<g0:1 a2<a1:2 a3<a2:1 a4<a3:3");
-        let mut world = shared.neighbour(chain, &[&node.url]);
-        world.config.start = Start::Block(BlockNumber::default());
-        world.config.live_blocks = live_blocks;
-        world.config.range_blocks_max = 2;
-        let sink = sink(&world);
-        let mut client = Client::new();
-        drive(world.follower(sink.clone()), hash("a4"), usize::MAX).await;
+    let node = LyingNode::start(1).await;
+    node.mine("a1<g0:1 a2<a1:2 a3<a2:1 a4<a3:1");
+    world.config = FollowConfig {
+        nodes: vec![node.url.parse().unwrap()],
+        start: Start::Block(BlockNumber::default()),
+        live_blocks,
+        range_blocks_max: 2,
+        ..world.config
+    };
+    let (sink, mut client, mut found) = (sink(&world), Client::new(), Vec::new());
+    drive(world.follower(sink.clone()), hash("a4"), usize::MAX).await;
+    let (mut parent, mut height) = ("a2".to_owned(), 2);
+    for (polls, letter) in (1..).zip(('!'..='~').filter(|letter| !"<:a".contains(*letter))) {
         client.catch_up(&world).await;
-
-        node.mine("b3<a2:2 b4<b3:1 b5<b4:0 b6<b5:3");
-        let has_arrived = drive(world.follower(sink.clone()), hash("b6"), polls).await;
+        let [one, two, three, tip] = [1, 2, 3, 4].map(|above| format!("{letter}{}", height + above));
+        node.mine(&format!("{one}<{parent}:2 {two}<{one}:1 {three}<{two}:0 {tip}<{three}:3"));
+        let has_arrived = drive(world.follower(sink.clone()), hash(&tip), polls).await;
         client.catch_up(&world).await;
-        drive(world.follower(sink.clone()), hash("b6"), usize::MAX).await;
+        drive(world.follower(sink.clone()), hash(&tip), usize::MAX).await;
         let held = client.happenings(&world).await;
         assert_eq!(Client::new().happenings(&world).await, held, "who was away holds the same");
-        found.push((held, node.happenings("b6", 0)));
+        found.push((held, node.happenings(&tip, 0)));
         if has_arrived {
             break;
         }
+        (parent, height) = (two, height + 2);
     }
     found
 }
