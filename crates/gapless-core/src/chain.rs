@@ -11,7 +11,7 @@ mod tree;
 mod write;
 
 pub use plan::{Stretch, plan};
-pub use subscription::{PROGRESS_PAUSE, Slice, Step, Subscription};
+pub use subscription::{PROGRESS_PAUSE, Slice, SliceEntry, Step, Subscription};
 pub use tail::{ChainHead, ChainTail, TailEntry};
 pub use tree::{BlockRefusal, BlockTree, Placement};
 pub use write::{ChainEntry, ChainEntryKind, ChainWrite, EventRefusal, ValueName, ValueVersion, Voided};

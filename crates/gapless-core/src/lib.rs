@@ -23,8 +23,8 @@ pub use append::{
 pub use backoff::{Backoff, BackoffConfig};
 pub use chain::{
     BlockRefusal, BlockTree, ChainEntry, ChainEntryKind, ChainHead, ChainTail, ChainWrite, EventRefusal,
-    PROGRESS_PAUSE, Placement, Slice, Step, Stretch, Subscription, TailEntry, ValueName, ValueVersion,
-    Voided, plan,
+    PROGRESS_PAUSE, Placement, Slice, SliceEntry, Step, Stretch, Subscription, TailEntry, ValueName,
+    ValueVersion, Voided, plan,
 };
 pub use delivery::{Delivery, DeliveryConfig, Outgoing};
 pub use feed_reader::{

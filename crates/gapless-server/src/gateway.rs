@@ -51,7 +51,7 @@ impl Gateway {
         let (hub, reader) = HubHandle::new(config.hub, Arc::clone(&meters));
         let gateway = Self {
             authenticator: Authenticator::new(config.auth.clone()),
-            chains: Arc::new(Chains::new(config.chains.confirmations)),
+            chains: Arc::new(Chains::new(config.chains.confirmations, Arc::clone(&store))),
             config,
             store,
             hub,
@@ -194,8 +194,7 @@ fn upkeep(gateway: &Gateway, reader: HubReader, news: NewsReceiver) -> JoinSet<(
     tasks.spawn(reader.run(hub(), Arc::clone(&gateway.store)));
     let chains = || Arc::clone(&gateway.chains);
     tasks.spawn(hub::follow_news(hub(), chains(), news));
-    let (followed, store, pause) = (chains(), Arc::clone(&gateway.store), times.heads_interval);
-    tasks.spawn(async move { followed.keep_up(store, pause).await });
+    tasks.spawn(chains().keep_up(times.heads_interval));
     tasks.spawn(hub::follow_heads(hub(), Arc::clone(&gateway.store), times.heads_interval));
     tasks.spawn(hub::follow_memberships(hub(), Arc::clone(&gateway.store), times.heads_interval));
     tasks.spawn(hub::sweep(hub(), times.sweep_interval));

@@ -39,6 +39,23 @@ pub(crate) struct Meters {
     page_seconds: Histogram,
 }
 
+/// What is counted of reads of one kind that all share who ask for the same.
+pub(crate) struct ReadMeters {
+    /// `gapless_chain_reads_total{of}`: reads of the store.
+    pub(crate) reads: Counter,
+    /// `gapless_chain_reads_shared_total{of}`: answers that took no read of their own.
+    pub(crate) shared: Counter,
+}
+
+impl ReadMeters {
+    pub(crate) fn new(of: &'static str) -> Self {
+        Self {
+            reads: metrics::counter!("gapless_chain_reads_total", "of" => of),
+            shared: metrics::counter!("gapless_chain_reads_shared_total", "of" => of),
+        }
+    }
+}
+
 /// What a send came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendOutcome {
@@ -129,6 +146,11 @@ fn describe() {
     metrics::describe_counter!("gapless_overflows_total", "queues dropped because a reader was too slow");
     metrics::describe_counter!("gapless_sweeps_total", "looks for readers that lag behind");
     metrics::describe_counter!("gapless_log_reads_total", "reads of the log that close a gap in the news");
+    metrics::describe_counter!("gapless_chain_reads_total", "reads of the feeds of chains, by what was read");
+    metrics::describe_counter!(
+        "gapless_chain_reads_shared_total",
+        "answers about the feeds of chains that took no read of their own"
+    );
     metrics::describe_counter!("gapless_look_ups_total", "standings that were looked up anew");
     metrics::describe_histogram!(
         "gapless_append_seconds",

@@ -1,6 +1,7 @@
 //! What a peer is told when something can't be done: the one place where errors become codes, and codes statuses.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -25,7 +26,7 @@ pub struct Refusal {
     pub(crate) message: Cow<'static, str>,
     pub(crate) retry_after: Option<Duration>,
     status: StatusCode,
-    cause: Option<StoreError>,
+    cause: Option<Arc<StoreError>>,
 }
 
 impl Refusal {
@@ -132,6 +133,12 @@ fn status_of(code: ErrorCode) -> StatusCode {
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
+        Arc::new(error).into()
+    }
+}
+
+impl From<Arc<StoreError>> for Refusal {
+    fn from(error: Arc<StoreError>) -> Self {
         let refusal = if error.is_retryable() {
             let message = "the server can't serve this at the moment; try again, a send with the same key";
             Self::new(ErrorCode::Unavailable, message)

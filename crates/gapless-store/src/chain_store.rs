@@ -13,7 +13,8 @@ use crate::StoreError;
 pub const INGESTION_BLOCKS_MAX: usize = 1_000;
 /// The most entries that one read returns.
 pub const CHAIN_ENTRIES_MAX: u32 = 1_000;
-
+/// About how many bytes of payloads and values one read returns at most; an entry that alone has more comes alone.
+pub const CHAIN_SLICE_BYTES_MAX: usize = 1 << 20;
 /// The most values that one read returns.
 pub const CHAIN_VALUES_MAX: u32 = 10_000;
 
@@ -35,7 +36,8 @@ pub trait ChainStore: Send + Sync + 'static {
     /// The blocks that are kept, canonical or not, of these hashes.
     async fn chain_blocks(&self, chain: ChainId, hashes: &[BlockHash]) -> Result<Vec<KeptBlock>, StoreError>;
 
-    /// What a subscriber to some topics missed after a seq. `None` when the chain has no feed.
+    /// What a subscriber to some topics missed after a seq, as far as [`ChainLogRequest::limit`] and [`CHAIN_SLICE_BYTES_MAX`] let it.
+    /// `None` when the chain has no feed.
     async fn chain_log(&self, request: ChainLogRequest) -> Result<Option<ChainSlice>, StoreError>;
 
     /// The seq of the last entry that still holds and is at or before a place, for a cursor that has none.
@@ -189,6 +191,22 @@ pub struct ChainSlice {
     pub entries: Vec<ChainEntry>,
     /// Whether there is more behind them.
     pub has_more: bool,
+}
+
+impl ChainSlice {
+    /// Of what was found for a request, in seq order: the first so many entries, as long as they don't have too many bytes.
+    pub(crate) fn of(chain: ChainInfo, mut found: Vec<ChainEntry>, limit: u32) -> Self {
+        let mut bytes = 0;
+        let fitting = found.iter().take(limit as usize).take_while(|entry| {
+            let fits = bytes < CHAIN_SLICE_BYTES_MAX;
+            bytes += entry.bytes();
+            fits
+        });
+        let fitting = fitting.count();
+        let has_more = fitting < found.len();
+        found.truncate(fitting);
+        Self { chain, entries: found, has_more }
+    }
 }
 
 /// A question for values.

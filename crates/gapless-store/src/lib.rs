@@ -13,9 +13,9 @@ mod sqlite;
 mod store;
 
 pub use chain_store::{
-    CHAIN_ENTRIES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainNews, ChainSlice, ChainStore,
-    ChainValues, ChainValuesRequest, INGESTION_BLOCKS_MAX, IngestError, Ingested, Ingestion, KeptBlock,
-    Rewound,
+    CHAIN_ENTRIES_MAX, CHAIN_SLICE_BYTES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainNews,
+    ChainSlice, ChainStore, ChainValues, ChainValuesRequest, INGESTION_BLOCKS_MAX, IngestError, Ingested,
+    Ingestion, KeptBlock, Rewound,
 };
 pub use commit_queue::Generation;
 pub use error::{AppendError, CreateError, OpenError, PageError, StoreError};

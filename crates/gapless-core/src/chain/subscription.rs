@@ -103,31 +103,32 @@ impl Subscription {
         }
     }
 
-    /// Takes in what the store had after [`Step::Read`]. Returns what to tell of it, or why nothing can be told.
-    pub fn handle_slice(&mut self, slice: Slice, now: Instant) -> Result<Vec<ChainEntry>, TopicResetReason> {
-        let Slice { head, min_seq, entries, has_more, up_to } = slice;
-        if head.epoch != self.epoch {
+    /// Takes in what the store had after [`Step::Read`]. All of it is told then, or it is said why nothing can be.
+    ///
+    /// The slice may have been read for another reader, as long as it [answers](Slice::answers) the question.
+    pub fn handle_slice<F>(&mut self, slice: &Slice<F>, now: Instant) -> Result<(), TopicResetReason> {
+        if slice.head.epoch != self.epoch {
             return Err(TopicResetReason::EpochChanged);
         }
-        if self.passed > head.seq {
+        if self.passed > slice.head.seq {
             return Err(TopicResetReason::CursorAhead);
         }
-        if self.passed.next() < min_seq {
+        if self.passed.next() < slice.min_seq {
             return Err(TopicResetReason::CursorExpired);
         }
-        for entry in &entries {
-            self.take(entry)?;
+        for (entry, _) in &slice.entries {
+            self.take(*entry)?;
         }
-        match (up_to, has_more) {
+        match (slice.up_to, slice.has_more) {
             (_, true) => {}
-            (None, false) => self.passed = head.seq,
+            (None, false) => self.passed = slice.head.seq,
             // What comes after it may still be confirmed.
             (Some(block), false) => self.read_to = Some(block),
         }
-        if let Some(last) = entries.last() {
+        if let Some((last, _)) = slice.entries.last() {
             (self.told, self.told_at) = (last.seq, now);
         }
-        Ok(entries)
+        Ok(())
     }
 
     /// Whether more than so many frames or bytes wait in the tail for the reader. Ask when the reader takes nothing.
@@ -201,13 +202,13 @@ impl Subscription {
     }
 
     /// Notes that the reader is told of an entry.
-    fn take(&mut self, entry: &ChainEntry) -> Result<(), TopicResetReason> {
+    fn take(&mut self, entry: SliceEntry) -> Result<(), TopicResetReason> {
         self.passed = entry.seq;
-        match (&entry.kind, self.mode) {
-            (ChainEntryKind::Event { .. }, _) => self.held = entry.seq,
-            (ChainEntryKind::Revoke { first, .. }, Mode::Instant) => self.held = first.prev(),
+        match (entry.first_void, self.mode) {
+            (None, _) => self.held = entry.seq,
+            (Some(first), Mode::Instant) => self.held = first.prev(),
             // It was confirmed and yet taken back.
-            (ChainEntryKind::Revoke { .. }, Mode::Confirmed) => return Err(TopicResetReason::DeepReorg),
+            (Some(_), Mode::Confirmed) => return Err(TopicResetReason::DeepReorg),
         }
         Ok(())
     }
@@ -236,17 +237,49 @@ impl Subscription {
     }
 }
 
-/// What the store had for a subscription.
+/// What the store had for a subscription. Each entry has a frame that is made once, for all who ask for the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slice {
+pub struct Slice<F> {
     /// Where the feed is.
     pub head: ChainHead,
     /// The oldest seq kept.
     pub min_seq: Seq,
     /// The entries, in seq order.
-    pub entries: Vec<ChainEntry>,
+    pub entries: Vec<(SliceEntry, F)>,
     /// Whether there is more behind them.
     pub has_more: bool,
     /// The height up to which was asked.
     pub up_to: Option<BlockNumber>,
+}
+
+/// What a subscription has to know of an entry that it is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SliceEntry {
+    /// Its number in the feed.
+    pub seq: Seq,
+    /// Only of a revoke: the first entry that is void.
+    pub first_void: Option<Seq>,
+}
+
+impl<F> Slice<F> {
+    /// Whether this is an answer for a reader who asks for what comes `after` a seq and knows that the feed is at `known`, though
+    /// it may have been read before the question was asked.
+    ///
+    /// A slice is of one moment, and who takes it is where a slow reader is who asked at that moment: what has happened since comes
+    /// with the next slice, or from the tail. So one with more behind it may be of any moment at which there was the reader's position.
+    /// The last one must reach as far as is known; else its reader would ask the same question again.
+    pub fn answers(&self, after: Seq, known: ChainHead) -> bool {
+        let reached = if self.has_more { after } else { known.seq.max(after) };
+        self.head.epoch > known.epoch || (self.head.epoch == known.epoch && self.head.seq >= reached)
+    }
+}
+
+impl From<&ChainEntry> for SliceEntry {
+    fn from(entry: &ChainEntry) -> Self {
+        let first_void = match entry.kind {
+            ChainEntryKind::Event { .. } => None,
+            ChainEntryKind::Revoke { first, .. } => Some(first),
+        };
+        Self { seq: entry.seq, first_void }
+    }
 }

@@ -115,7 +115,13 @@ impl Model {
         ChainHead { epoch: Epoch::new(1).unwrap(), seq: self.head(), block, safe }
     }
 
-    pub(super) fn slice(&self, after: Seq, up_to: Option<BlockNumber>, limit: usize, depth: u64) -> Slice {
+    pub(super) fn slice(
+        &self,
+        after: Seq,
+        up_to: Option<BlockNumber>,
+        limit: usize,
+        depth: u64,
+    ) -> Slice<ChainEntry> {
         let revokes = || {
             self.entries.iter().filter_map(|entry| match entry.kind {
                 ChainEntryKind::Revoke { first, .. } => Some((first, entry.seq)),
@@ -133,6 +139,7 @@ impl Model {
         let mut entries: Vec<_> = wanted.take(limit + 1).cloned().collect();
         let has_more = entries.len() > limit;
         entries.truncate(limit);
+        let entries = entries.into_iter().map(|entry| (SliceEntry::from(&entry), entry)).collect();
         Slice { head: self.chain_head(depth), min_seq: Seq::FIRST, entries, has_more, up_to }
     }
 

@@ -20,6 +20,19 @@ pub struct ChainEntry {
     pub kind: ChainEntryKind,
 }
 
+impl ChainEntry {
+    /// About how many bytes it has: those of its payload and values.
+    pub fn bytes(&self) -> usize {
+        match &self.kind {
+            ChainEntryKind::Event { payload, values, .. } => {
+                let values = values.iter().map(|(key, value)| key.as_str().len() + value.as_str().len());
+                payload.as_str().len() + values.sum::<usize>()
+            }
+            ChainEntryKind::Revoke { .. } => 0,
+        }
+    }
+}
+
 /// What an entry of a chain's log says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChainEntryKind {

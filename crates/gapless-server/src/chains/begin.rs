@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use gapless_core::Subscription;
 use gapless_proto::{
-    BlockNumber, ChainCursor, ChainId, ChainPoint, Cursor, ErrorCode, Mode, Seq, Topic, TopicResetReason,
+    ChainCursor, ChainId, ChainPoint, Cursor, ErrorCode, Mode, Seq, Topic, TopicResetReason,
 };
-use gapless_store::{ChainInfo, ChainValuesRequest, Store};
+use gapless_store::ChainInfo;
 use tokio::time::Instant;
 
 use super::Chains;
-use super::follow::{Follow, SnapshotLeft};
+use super::follow::Follow;
 use super::followed::FollowedChain;
+use super::reads::{ToldValues, ValuesQuestion};
 use crate::refusal::Refusal;
 
 /// What a reader wants to follow.
@@ -36,43 +37,58 @@ pub(crate) struct Begun {
 struct Place {
     passed: Seq,
     point: ChainPoint,
-    snapshot: Option<BlockNumber>,
+    snapshot: Option<Arc<ToldValues>>,
 }
 
 impl Begin {
     /// Finds where the reader goes on. A position that can't be served is one reset, and then the stream's end.
-    pub(crate) async fn begin(self, chains: &Chains, store: &Arc<dyn Store>) -> Result<Begun, Refusal> {
+    pub(crate) async fn begin(self, chains: &Chains) -> Result<Begun, Refusal> {
         let Self { chain, topics, cursor, mode, snapshot } = self;
-        let Some((followed, info)) = chains.follow(&**store, chain).await? else {
-            let message = format!("there is no feed of the chain {chain}; its blocks have to come first");
-            return Err(Refusal::new(ErrorCode::NotFound, message));
-        };
         let held = cursor.map(|cursor| read_cursor(&cursor, chain)).transpose()?;
+        let (followed, info) = feed(chains, chain, held).await?;
+        let topics: BTreeSet<Topic> = topics.into_iter().collect();
         let found = match held {
-            Some(cursor) => resumed(&**store, cursor, &info).await?,
-            None if snapshot => {
-                let safe = followed.head_of(&info).safe.unwrap_or_default();
-                Ok(at_values(&**store, chain, &topics, safe, &info).await?)
-            }
-            None => Ok(newest(&**store, &followed, mode, &info).await?),
+            Some(cursor) => resumed(chains, cursor, &info).await?,
+            None if snapshot => Ok(at_values(&followed, &topics, info).await?),
+            None => Ok(newest(chains, &followed, mode, &info).await?),
         };
-        let (place, reset) = match found {
+        let (Place { passed, point, snapshot }, reset) = match found {
             Ok(place) => (place, None),
             Err(reason) => {
                 (Place { passed: info.head, point: ChainPoint::default(), snapshot: None }, Some(reason))
             }
         };
-        let cursor = ChainCursor { chain, point: place.point, seq: Some(place.passed) };
-        let left = place.snapshot.map(|up_to| SnapshotLeft { cursor, up_to, after: None });
+        let cursor = ChainCursor { chain, point, seq: Some(passed) };
         let now = Instant::now().into_std();
-        let topics: BTreeSet<Topic> = topics.into_iter().collect();
-        let subscription = Subscription::new(topics, mode, info.epoch, place.passed, now);
-        let mut follow = Follow::new(followed, Arc::clone(store), subscription, left);
+        let subscription = Subscription::new(topics, mode, info.epoch, passed, now);
+        let mut follow = Follow::new(followed, subscription);
+        if let Some(values) = snapshot {
+            follow.handle_values(&values);
+        }
         if let Some(reason) = reset {
             follow.reset(reason);
         }
         Ok(Begun { follow, cursor: held.unwrap_or(cursor).into() })
     }
+}
+
+/// The chain and where its feed is. Who comes back to a place that is known to be there needs no read for that.
+async fn feed(
+    chains: &Chains,
+    chain: ChainId,
+    held: Option<ChainCursor>,
+) -> Result<(Arc<FollowedChain>, ChainInfo), Refusal> {
+    let known = chains.known(chain).map(|followed| (followed.info(), followed));
+    if let (Some((info, followed)), Some(seq)) = (known, held.and_then(|cursor| cursor.seq))
+        && check(seq, &info).is_ok()
+    {
+        return Ok((followed, info));
+    }
+    let followed = chains.follow(chain).await?;
+    followed.ok_or_else(|| {
+        let message = format!("there is no feed of the chain {chain}; its blocks have to come first");
+        Refusal::new(ErrorCode::NotFound, message)
+    })
 }
 
 fn read_cursor(cursor: &Cursor, chain: ChainId) -> Result<ChainCursor, Refusal> {
@@ -87,7 +103,7 @@ fn read_cursor(cursor: &Cursor, chain: ChainId) -> Result<ChainCursor, Refusal> 
 
 /// Goes on where a reader was.
 async fn resumed(
-    store: &dyn Store,
+    chains: &Chains,
     cursor: ChainCursor,
     info: &ChainInfo,
 ) -> Result<Result<Place, TopicResetReason>, Refusal> {
@@ -98,41 +114,47 @@ async fn resumed(
         None if info.block.is_none_or(|block| block.number < cursor.point.block) => {
             return Ok(Err(TopicResetReason::CursorAhead));
         }
-        None => match store.chain_seq_at(cursor.chain, cursor.point).await? {
+        None => match chains.store().chain_seq_at(cursor.chain, cursor.point).await? {
             Some(seq) => seq,
             None => return Ok(Err(TopicResetReason::CursorExpired)),
         },
     };
-    if info.rewound.is_some_and(|rewound| rewound.has(passed)) {
-        return Ok(Err(TopicResetReason::EpochChanged));
-    }
-    if passed > info.head {
-        return Ok(Err(TopicResetReason::CursorAhead));
-    }
-    if passed.next() < info.min_seq {
-        return Ok(Err(TopicResetReason::CursorExpired));
-    }
-    Ok(Ok(Place { passed, point: cursor.point, snapshot: None }))
+    Ok(check(passed, info).map(|()| Place { passed, point: cursor.point, snapshot: None }))
 }
 
-/// Begins with the values after a block.
+/// Says why a seq can't be a reader's position, if it can't.
+fn check(passed: Seq, info: &ChainInfo) -> Result<(), TopicResetReason> {
+    if info.rewound.is_some_and(|rewound| rewound.has(passed)) {
+        return Err(TopicResetReason::EpochChanged);
+    }
+    if passed > info.head {
+        return Err(TopicResetReason::CursorAhead);
+    }
+    if passed.next() < info.min_seq {
+        return Err(TopicResetReason::CursorExpired);
+    }
+    Ok(())
+}
+
+/// Begins with the values after the newest block that is confirmed.
 async fn at_values(
-    store: &dyn Store,
-    chain: ChainId,
-    topics: &[Topic],
-    safe: BlockNumber,
-    info: &ChainInfo,
+    followed: &FollowedChain,
+    topics: &BTreeSet<Topic>,
+    info: ChainInfo,
 ) -> Result<Place, Refusal> {
-    let topics = topics.to_vec();
-    let request = ChainValuesRequest { chain, topics, up_to: Some(safe), after: None, limit: 1 };
-    let place = store.chain_values(request).await?.map(|values| (values.seq, values.point));
-    let (passed, point) = place.unwrap_or((info.head, ChainPoint::default()));
-    Ok(Place { passed, point, snapshot: Some(safe) })
+    let topics = topics.iter().cloned().collect();
+    let up_to = followed.head_of(&info).safe.unwrap_or_default();
+    let values = followed.reads().values(ValuesQuestion { topics, up_to, told: None }, info).await?;
+    let Some(values) = values else {
+        return Ok(Place { passed: info.head, point: ChainPoint::default(), snapshot: None });
+    };
+    let ChainCursor { point, seq, .. } = values.cursor;
+    Ok(Place { passed: seq.unwrap_or(info.head), point, snapshot: Some(values) })
 }
 
 /// Begins with what comes next.
 async fn newest(
-    store: &dyn Store,
+    chains: &Chains,
     followed: &FollowedChain,
     mode: Mode,
     info: &ChainInfo,
@@ -146,7 +168,7 @@ async fn newest(
     let passed = match mode {
         Mode::Instant => info.head,
         Mode::Confirmed => {
-            let confirmed = store.chain_seq_at(followed.chain(), point).await?;
+            let confirmed = chains.store().chain_seq_at(followed.chain(), point).await?;
             confirmed.unwrap_or_else(|| info.min_seq.prev())
         }
     };

@@ -6,35 +6,31 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, Stream};
 use gapless_core::{ChainHead, Slice, Step, Subscription};
-use gapless_proto::{BlockNumber, ChainCursor, ChainPoint, Seq, Topic, TopicResetReason, ValueKey};
-use gapless_store::{ChainLogRequest, ChainSlice, ChainValues, ChainValuesRequest, Store, StoreError};
+use gapless_proto::{BlockNumber, ChainPoint, Seq, Topic, TopicResetReason};
+use gapless_store::{CHAIN_ENTRIES_MAX, ChainInfo};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::Told;
 use super::followed::{FollowedChain, Wake};
+use super::reads::{LogQuestion, ToldValues, ValuesQuestion, ValuesTold};
+use super::shared_reads::Answer;
 use crate::store_trouble;
 
-/// How many entries are read at a time.
-const SLICE_ENTRIES: u32 = 200;
-/// How many values are told in one message.
-const SNAPSHOT_VALUES: u32 = 200;
 /// How long to wait after the store failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Tells one reader what happens on a chain, as a stream that ends with a reset. Whoever doesn't poll it costs nothing.
 pub(crate) struct Follow {
     chain: Arc<FollowedChain>,
-    store: Arc<dyn Store>,
     wake: Wake,
     subscription: Subscription,
-    topics: Vec<Topic>,
+    topics: Arc<[Topic]>,
     /// The values that are still to be told.
     snapshot: Option<SnapshotLeft>,
-    /// What was read and isn't told yet.
-    queued: VecDeque<Told>,
+    queue: Queue,
     reading: Option<BoxFuture<'static, Read>>,
     timer: Option<Pin<Box<Sleep>>>,
     /// Whether it has once told all there was. Until then the reader catches up, and is as slow as it is.
@@ -43,34 +39,29 @@ pub(crate) struct Follow {
 }
 
 /// Where a snapshot is.
-pub(super) struct SnapshotLeft {
-    pub(super) cursor: ChainCursor,
-    pub(super) up_to: BlockNumber,
-    pub(super) after: Option<(Topic, ValueKey)>,
+struct SnapshotLeft {
+    /// Where the feed was when it began.
+    info: ChainInfo,
+    up_to: BlockNumber,
+    told: ValuesTold,
 }
 
 /// What the store has answered.
 enum Read {
-    Slice { up_to: Option<BlockNumber>, slice: Result<Option<ChainSlice>, StoreError> },
-    Values(Result<Option<ChainValues>, StoreError>),
+    Slice { up_to: Option<BlockNumber>, slice: Answer<Slice<Told>> },
+    Values(Answer<ToldValues>),
 }
 
 impl Follow {
-    pub(super) fn new(
-        chain: Arc<FollowedChain>,
-        store: Arc<dyn Store>,
-        subscription: Subscription,
-        snapshot: Option<SnapshotLeft>,
-    ) -> Self {
+    pub(super) fn new(chain: Arc<FollowedChain>, subscription: Subscription) -> Self {
         let topics = subscription.topics().iter().cloned().collect();
         Self {
             wake: chain.wait(),
             chain,
-            store,
             subscription,
             topics,
-            snapshot,
-            queued: VecDeque::new(),
+            snapshot: None,
+            queue: Queue::default(),
             reading: None,
             timer: None,
             is_live: false,
@@ -80,8 +71,9 @@ impl Follow {
 
     /// Drops what waits and ends with a reset.
     pub(crate) fn reset(&mut self, reason: TopicResetReason) {
-        self.queued = VecDeque::from([Told::reset(reason)]);
-        self.reading = None;
+        self.queue = Queue::default();
+        self.queue.push(Told::reset(reason));
+        (self.reading, self.snapshot) = (None, None);
         self.is_ended = true;
     }
 
@@ -131,7 +123,7 @@ impl Follow {
     fn handle_read(&mut self, read: Read) {
         match read {
             Read::Slice { up_to, slice } => match slice {
-                Ok(Some(slice)) => self.handle_slice(slice, up_to),
+                Ok(Some(slice)) => self.handle_slice(slice),
                 Ok(None) => self.reset(TopicResetReason::EpochChanged),
                 Err(error) => {
                     store_trouble::tell(&error, "read the log of a chain");
@@ -139,7 +131,7 @@ impl Follow {
                     self.reading = Some(self.read_log(after, up_to, STORE_PAUSE));
                 }
             },
-            Read::Values(Ok(Some(values))) => self.handle_values(values),
+            Read::Values(Ok(Some(values))) => self.handle_values(&values),
             Read::Values(Ok(None)) => self.reset(TopicResetReason::EpochChanged),
             Read::Values(Err(error)) => {
                 store_trouble::tell(&error, "read the values of a chain");
@@ -149,58 +141,93 @@ impl Follow {
         }
     }
 
-    fn handle_slice(&mut self, slice: ChainSlice, up_to: Option<BlockNumber>) {
-        let ChainSlice { chain: info, entries, has_more } = slice;
-        let head = self.chain.head_of(&info);
-        let slice = Slice { head, min_seq: info.min_seq, entries, has_more, up_to };
-        match self.subscription.handle_slice(slice, Instant::now().into_std()) {
-            Ok(entries) => {
-                let chain = self.chain.chain();
-                self.queued.extend(entries.iter().map(|entry| Told::of_entry(chain, entry)));
-            }
+    fn handle_slice(&mut self, slice: Arc<Slice<Told>>) {
+        match self.subscription.handle_slice(&slice, Instant::now().into_std()) {
+            Ok(()) => self.queue.push_slice(slice),
             Err(reason) => self.reset(reason),
         }
     }
 
-    fn handle_values(&mut self, values: ChainValues) {
-        let Some(left) = self.snapshot.take() else {
-            return;
-        };
-        if values.has_more {
-            let after = values.values.last().map(|(topic, key, _)| (topic.clone(), key.clone()));
-            self.snapshot = Some(SnapshotLeft { after, ..left });
+    /// Takes in a part of a snapshot, with which a subscription may begin.
+    pub(super) fn handle_values(&mut self, values: &ToldValues) {
+        self.queue.push(values.told.clone());
+        let up_to = values.up_to;
+        let left = values.more.clone();
+        self.snapshot = left.map(|told| SnapshotLeft { info: values.info, up_to, told });
+    }
+
+    /// Asks for the next stretch of the log when the last one is half told, so that the reader needn't wait for it.
+    fn read_ahead(&mut self) {
+        if self.reading.is_none()
+            && let Some(up_to) = self.queue.wants_more()
+        {
+            self.reading = Some(self.read_log(self.subscription.passed(), up_to, Duration::ZERO));
         }
-        self.queued.push_back(Told::snapshot(left.cursor, values.values, values.has_more));
     }
 
     fn read_log(&self, after: Seq, up_to: Option<BlockNumber>, pause: Duration) -> BoxFuture<'static, Read> {
-        let store = Arc::clone(&self.store);
-        let request = ChainLogRequest {
-            chain: self.chain.chain(),
-            topics: self.topics.clone(),
-            after,
-            up_to,
-            limit: SLICE_ENTRIES,
-        };
+        let chain = Arc::clone(&self.chain);
+        let question =
+            LogQuestion { topics: Arc::clone(&self.topics), after, up_to, limit: CHAIN_ENTRIES_MAX };
         Box::pin(async move {
-            sleep(pause).await;
-            Read::Slice { up_to, slice: store.chain_log(request).await }
+            pause_for(pause).await;
+            let known = chain.tail().head();
+            Read::Slice { up_to, slice: chain.reads().slice(question, known).await }
         })
     }
 
     fn read_values(&self, left: &SnapshotLeft, pause: Duration) -> BoxFuture<'static, Read> {
-        let store = Arc::clone(&self.store);
-        let request = ChainValuesRequest {
-            chain: self.chain.chain(),
-            topics: self.topics.clone(),
-            up_to: Some(left.up_to),
-            after: left.after.clone(),
-            limit: SNAPSHOT_VALUES,
-        };
+        let (chain, info) = (Arc::clone(&self.chain), left.info);
+        let (topics, told) = (Arc::clone(&self.topics), Some(left.told.clone()));
+        let question = ValuesQuestion { topics, up_to: left.up_to, told };
         Box::pin(async move {
-            sleep(pause).await;
-            Read::Values(store.chain_values(request).await)
+            pause_for(pause).await;
+            Read::Values(chain.reads().values(question, info).await)
         })
+    }
+}
+
+async fn pause_for(pause: Duration) {
+    if !pause.is_zero() {
+        sleep(pause).await;
+    }
+}
+
+/// What was read and isn't told yet: at most one stretch of the log and a half, which others may hold, too.
+#[derive(Default)]
+struct Queue {
+    first: VecDeque<Told>,
+    slices: VecDeque<(Arc<Slice<Told>>, usize)>,
+}
+
+impl Queue {
+    /// Adds something that goes before the log.
+    fn push(&mut self, told: Told) {
+        self.first.push_back(told);
+    }
+
+    fn push_slice(&mut self, slice: Arc<Slice<Told>>) {
+        self.slices.push_back((slice, 0));
+    }
+
+    fn pop(&mut self) -> Option<Told> {
+        if let Some(told) = self.first.pop_front() {
+            return Some(told);
+        }
+        loop {
+            let (slice, next) = self.slices.front_mut()?;
+            if let Some((_, told)) = slice.entries.get(*next) {
+                *next += 1;
+                return Some(told.clone());
+            }
+            self.slices.pop_front();
+        }
+    }
+
+    /// Up to which height more of the log is wanted, if it is: when the last stretch isn't the end, and half of it is told.
+    fn wants_more(&self) -> Option<Option<BlockNumber>> {
+        let (slice, next) = self.slices.back()?;
+        (slice.has_more && 2 * next >= slice.entries.len()).then_some(slice.up_to)
     }
 }
 
@@ -214,19 +241,22 @@ impl Stream for Follow {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Told>> {
         loop {
-            if let Some(told) = self.queued.pop_front() {
+            if let Some(reading) = &mut self.reading
+                && let Poll::Ready(read) = reading.poll_unpin(context)
+            {
+                self.reading = None;
+                self.handle_read(read);
+                continue;
+            }
+            if let Some(told) = self.queue.pop() {
+                self.read_ahead();
                 return Poll::Ready(Some(told));
             }
             if self.is_ended {
                 return Poll::Ready(None);
             }
-            if let Some(reading) = &mut self.reading {
-                let Poll::Ready(read) = reading.as_mut().poll(context) else {
-                    return Poll::Pending;
-                };
-                self.reading = None;
-                self.handle_read(read);
-                continue;
+            if self.reading.is_some() {
+                return Poll::Pending;
             }
             // Before the look at the tail, so that nothing comes unnoticed between.
             self.wake.waker.register(context.waker());

@@ -9,11 +9,15 @@ use gapless_proto::ChainId;
 use gapless_store::{ChainInfo, ChainNews};
 
 use super::Told;
+use super::reads::ChainReads;
 
 /// A chain that somebody has subscribed to here.
 pub(crate) struct FollowedChain {
     chain: ChainId,
     confirmations: u64,
+    reads: ChainReads,
+    /// Where its feed was when that was last heard of.
+    info: Mutex<ChainInfo>,
     tail: RwLock<ChainTail<Told>>,
     waiting: Mutex<Waiting>,
 }
@@ -32,8 +36,15 @@ pub(super) struct Wake {
 }
 
 impl FollowedChain {
-    pub(super) fn new(chain: ChainId, confirmations: u64, tail: ChainTail<Told>) -> Self {
-        Self { chain, confirmations, tail: RwLock::new(tail), waiting: Mutex::default() }
+    pub(super) fn new(
+        chain: ChainId,
+        confirmations: u64,
+        reads: ChainReads,
+        info: ChainInfo,
+        tail: ChainTail<Told>,
+    ) -> Self {
+        let (info, tail) = (Mutex::new(info), RwLock::new(tail));
+        Self { chain, confirmations, reads, info, tail, waiting: Mutex::default() }
     }
 
     pub(crate) fn chain(&self) -> ChainId {
@@ -45,12 +56,23 @@ impl FollowedChain {
         head_of(info, self.confirmations)
     }
 
+    /// What is read of it.
+    pub(super) fn reads(&self) -> &ChainReads {
+        &self.reads
+    }
+
+    /// Where its feed was when that was last heard of: it may be further by now, or begin later.
+    pub(super) fn info(&self) -> ChainInfo {
+        *self.info.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn tail(&self) -> RwLockReadGuard<'_, ChainTail<Told>> {
         self.tail.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes in what a commit appended.
     pub(super) fn handle_news(&self, news: ChainNews) {
+        self.note(news.info);
         let head = self.head_of(&news.info);
         let entries = news.entries.into_iter().map(|entry| {
             let told = Told::of_entry(self.chain, &entry);
@@ -64,6 +86,7 @@ impl FollowedChain {
 
     /// Takes in where the feed is, in case nobody told.
     pub(super) fn handle_info(&self, info: ChainInfo) {
+        self.note(info);
         let head = self.head_of(&info);
         if self.tail().head() == head {
             return;
@@ -80,6 +103,14 @@ impl FollowedChain {
         waiting.next += 1;
         waiting.wakers.insert(number, Arc::clone(&waker));
         Wake { chain: Arc::clone(self), number, waker }
+    }
+
+    /// Keeps the newest of what was heard; it comes from several sides.
+    fn note(&self, info: ChainInfo) {
+        let mut known = self.info.lock().unwrap_or_else(PoisonError::into_inner);
+        if (info.epoch, info.head, info.min_seq) >= (known.epoch, known.head, known.min_seq) {
+            *known = info;
+        }
     }
 
     fn wake_all(&self) {

@@ -43,7 +43,7 @@ pub(crate) async fn stream(
 ) -> Result<Response, Refusal> {
     let begin = begin(&identity, &headers, query.as_deref())?;
     let retry = retry(gateway.config().drain.reconnect_spread);
-    let Begun { follow, cursor } = match begin.begin(gateway.chains(), gateway.store()).await {
+    let Begun { follow, cursor } = match begin.begin(gateway.chains()).await {
         Ok(begun) => begun,
         // An `EventSource` gives up at any status but 200, and comes back after a stream that ends.
         Err(refusal) if refusal.retry_after.is_some() && is_event_source(&headers) => {

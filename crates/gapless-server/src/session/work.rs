@@ -61,7 +61,7 @@ pub(super) async fn send(store: Arc<dyn Store>, rid: Rid, append: Append, genera
 
 /// Begins a subscription.
 pub(super) async fn subscribe(gateway: Arc<Gateway>, rid: Rid, begin: Begin) -> Done {
-    Done::Subscribe { rid, outcome: begin.begin(gateway.chains(), gateway.store()).await }
+    Done::Subscribe { rid, outcome: begin.begin(gateway.chains()).await }
 }
 
 /// Reads a page.

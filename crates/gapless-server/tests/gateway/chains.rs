@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use gapless_proto::{
     Block, BlockHash, BlockNumber, Body, ChainEvent, ChainId, Change, ClientMessage, Cursor, Effect,
     ErrorCode, Mode, Rid, ServerMessage, Subscribe, Subscribed, Topic, TopicResetReason, ValueKey,
@@ -234,6 +235,33 @@ async fn what_nobody_told_of_is_found_in_the_store() {
     reader.subscribe(None, None, false).await;
     take(&server, &[block("a2", "a1", 1), block("b2", "a1", 2)]).await;
     assert_eq!(reader.words(2).await, ["b2-0", "b2-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_that_comes_back_at_one_place_costs_the_store_few_reads() {
+    const READERS: usize = 100;
+    let (server, store) = TestServer::start_faulty().await;
+    let mut expected = Vec::new();
+    for height in 1..=25 {
+        let name = format!("a{height}");
+        take(&server, &[block(&name, &format!("a{}", height - 1), 100)]).await;
+        expected.extend((0..100).map(|log| format!("{name}-{log}")));
+    }
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        readers.push(Reader::connect(&server).await);
+    }
+    let before = store.chain_reads();
+    let follow = |mut reader: Reader| async move {
+        reader.subscribe(Some("1:0:0:0"), None, false).await;
+        reader.words(2_500).await
+    };
+    for words in join_all(readers.into_iter().map(follow)).await {
+        assert_eq!(words, expected);
+    }
+    let reads = store.chain_reads() - before;
+    // Three stretches of the log, where the feed is for those who come first, and where it is every 3 s.
+    assert!(reads < READERS / 5, "{reads} reads for {READERS} readers");
 }
 
 // Chain behaviour 4

@@ -1,6 +1,7 @@
 //! A real store that fails on demand.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -24,6 +25,7 @@ pub(crate) struct FaultyStore {
     closed_by: Mutex<Option<OwnedSemaphorePermit>>,
     held: watch::Sender<usize>,
     reads_failing: watch::Sender<bool>,
+    chain_reads: AtomicUsize,
 }
 
 /// What goes wrong with one append.
@@ -44,6 +46,7 @@ impl FaultyStore {
             closed_by: Mutex::new(None),
             held: watch::Sender::new(0),
             reads_failing: watch::Sender::new(false),
+            chain_reads: AtomicUsize::new(0),
         })
     }
 
@@ -65,6 +68,16 @@ impl FaultyStore {
     /// What a gateway reads for itself fails, until it no longer shall.
     pub(crate) fn fail_reads(&self, failing: bool) {
         self.reads_failing.send_replace(failing);
+    }
+
+    /// How often it was asked where a chain's feed is, or for what is in one.
+    pub(crate) fn chain_reads(&self) -> usize {
+        self.chain_reads.load(Ordering::Relaxed)
+    }
+
+    fn read_chain(&self) -> Result<(), StoreError> {
+        self.chain_reads.fetch_add(1, Ordering::Relaxed);
+        self.read()
     }
 
     fn read(&self) -> Result<(), StoreError> {
@@ -169,7 +182,7 @@ impl ChainStore for FaultyStore {
     }
 
     async fn chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
-        self.read()?;
+        self.read_chain()?;
         self.inner.chain(chain).await
     }
 
@@ -178,7 +191,7 @@ impl ChainStore for FaultyStore {
     }
 
     async fn chain_log(&self, request: ChainLogRequest) -> Result<Option<ChainSlice>, StoreError> {
-        self.read()?;
+        self.read_chain()?;
         self.inner.chain_log(request).await
     }
 
@@ -187,6 +200,7 @@ impl ChainStore for FaultyStore {
     }
 
     async fn chain_values(&self, request: ChainValuesRequest) -> Result<Option<ChainValues>, StoreError> {
+        self.read_chain()?;
         self.inner.chain_values(request).await
     }
 

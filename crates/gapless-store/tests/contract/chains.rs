@@ -6,8 +6,8 @@ use gapless_proto::{
     Topic, ValueKey,
 };
 use gapless_store::{
-    ChainInfo, ChainLogRequest, ChainNews, ChainSlice, ChainValues, ChainValuesRequest, CommitNews,
-    IngestError, Ingested, Ingestion,
+    CHAIN_SLICE_BYTES_MAX, ChainInfo, ChainLogRequest, ChainNews, ChainSlice, ChainValues,
+    ChainValuesRequest, CommitNews, IngestError, Ingested, Ingestion,
 };
 
 use crate::world::{World, seq};
@@ -25,6 +25,7 @@ contract!(
     blocks_older_than_the_window_are_forgotten,
     a_feed_goes_on_after_a_restart,
     a_log_is_read_in_pages,
+    a_page_has_no_more_bytes_than_a_reader_can_hold,
     what_is_not_confirmed_is_not_read,
     values_are_those_after_a_block,
     values_are_read_in_pages,
@@ -189,6 +190,26 @@ async fn a_log_is_read_in_pages(world: World) {
         }
     }
     assert_eq!(said, ["1 a1-0", "2 a1-1", "3 a1-2", "4 a2-0", "5 a2-1", "6 a2-2"]);
+}
+
+async fn a_page_has_no_more_bytes_than_a_reader_can_hold(world: World) {
+    let feed = Feed::of(&world);
+    let (mut large, mut larger) = (block("a1", "a0", 5), block("a2", "a1", 2));
+    let text = |bytes: usize| Body::from_text(format!("\"{}\"", "x".repeat(bytes))).unwrap();
+    large.events.iter_mut().for_each(|event| event.payload = text(CHAIN_SLICE_BYTES_MAX / 3));
+    large.events[4].topic = topic("zz");
+    larger.events.iter_mut().for_each(|event| event.payload = text(CHAIN_SLICE_BYTES_MAX * 2));
+    feed.take(&[large, larger]).await;
+    let (mut pages, mut after) = (Vec::new(), 0);
+    loop {
+        let slice = feed.slice(&["transfers", "zz"], after, None, 1_000).await;
+        after = slice.entries.last().unwrap().seq.get();
+        pages.push(slice.entries.len());
+        if !slice.has_more {
+            break;
+        }
+    }
+    assert_eq!(pages, [3, 3, 1], "each ends with the entry that reaches the bound");
 }
 
 // Chain behaviour 13

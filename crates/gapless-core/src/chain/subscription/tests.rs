@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::super::tests::{Held, Model, block, hash, ingested, number, topic};
@@ -13,6 +15,8 @@ struct Bench {
     /// What the reader was told, in words.
     told: Vec<String>,
     held: Held,
+    /// What was read for others or before, by the question.
+    kept: HashMap<(Seq, Option<BlockNumber>), Slice<ChainEntry>>,
 }
 
 const REMEMBERED: usize = 4;
@@ -24,7 +28,16 @@ impl Bench {
         let topics = BTreeSet::from([topic("transfers")]);
         let subscription = Subscription::new(topics, mode, head.epoch, Seq::new(passed).unwrap(), now);
         let tail = ChainTail::new(head, REMEMBERED, 1_000);
-        Self { model, tail, depth, subscription, now, told: Vec::new(), held: Vec::new() }
+        Self {
+            model,
+            tail,
+            depth,
+            subscription,
+            now,
+            told: Vec::new(),
+            held: Vec::new(),
+            kept: HashMap::new(),
+        }
     }
 
     fn ingest(&mut self, blocks: &[gapless_proto::Block]) {
@@ -51,9 +64,9 @@ impl Bench {
             }
             Step::Progress(head) => self.told.push(format!("progress {}", head.seq)),
             Step::Read { after, up_to } => {
-                let slice = self.model.slice(after, up_to, limit, self.depth);
-                match self.subscription.handle_slice(slice, self.now) {
-                    Ok(entries) => entries.iter().for_each(|entry| self.tell(entry)),
+                let slice = self.read(after, up_to, limit);
+                match self.subscription.handle_slice(&slice, self.now) {
+                    Ok(()) => slice.entries.iter().for_each(|(_, entry)| self.tell(entry)),
                     Err(reason) => self.told.push(format!("reset {reason:?}")),
                 }
             }
@@ -64,6 +77,15 @@ impl Bench {
             }
         }
         true
+    }
+
+    /// Takes what was read once, as long as that is an answer.
+    fn read(&mut self, after: Seq, up_to: Option<BlockNumber>, limit: usize) -> Slice<ChainEntry> {
+        let known = self.tail.head();
+        let kept = self.kept.get(&(after, up_to)).filter(|kept| kept.answers(after, known));
+        let slice = kept.cloned().unwrap_or_else(|| self.model.slice(after, up_to, limit, self.depth));
+        self.kept.insert((after, up_to), slice.clone());
+        slice
     }
 
     fn run(&mut self) -> Vec<String> {
@@ -152,14 +174,27 @@ fn a_position_that_is_not_kept_or_not_there_yet_is_named() {
     let mut bench = Bench::begin(chain(), Mode::Instant, 1, 0);
     let mut slice = bench.model.slice(Seq::FIRST, None, 10, 0);
     slice.min_seq = Seq::new(3).unwrap();
-    assert_eq!(
-        bench.subscription.handle_slice(slice.clone(), bench.now),
-        Err(TopicResetReason::CursorExpired)
-    );
+    assert_eq!(bench.subscription.handle_slice(&slice, bench.now), Err(TopicResetReason::CursorExpired));
     slice.head.seq = Seq::ZERO;
-    assert_eq!(bench.subscription.handle_slice(slice.clone(), bench.now), Err(TopicResetReason::CursorAhead));
+    assert_eq!(bench.subscription.handle_slice(&slice, bench.now), Err(TopicResetReason::CursorAhead));
     slice.head.epoch = Epoch::new(2).unwrap();
-    assert_eq!(bench.subscription.handle_slice(slice, bench.now), Err(TopicResetReason::EpochChanged));
+    assert_eq!(bench.subscription.handle_slice(&slice, bench.now), Err(TopicResetReason::EpochChanged));
+}
+
+#[test]
+fn what_was_read_for_another_answers_as_long_as_its_reader_gets_on() {
+    let model = chain();
+    let known = model.chain_head(0);
+    let later = ChainHead { seq: Seq::new(9).unwrap(), ..known };
+    let seq = |number| Seq::new(number).unwrap();
+    let with_more = model.slice(Seq::FIRST, None, 2, 0);
+    assert!(with_more.has_more && with_more.answers(Seq::FIRST, later));
+    assert!(!with_more.answers(seq(5), later), "the position wasn't there yet");
+    let last = model.slice(Seq::FIRST, None, 10, 0);
+    assert!(last.answers(Seq::FIRST, known));
+    assert!(!last.answers(Seq::FIRST, later), "what has come since would be asked for again and again");
+    let other_life = ChainHead { epoch: Epoch::new(2).unwrap(), seq: Seq::ZERO, ..known };
+    assert!(!with_more.answers(Seq::FIRST, other_life));
 }
 
 #[test]
@@ -226,6 +261,8 @@ fn act() -> impl Strategy<Value = Act> {
 fn play(acts: &[Act], mode: Mode) -> Bench {
     /// Deeper than any reorg.
     const DEPTH: u64 = 4;
+    /// More than there can be to tell.
+    const STEPS_MAX: usize = 10_000;
     let first = block("a1", "a0", 1);
     let mut bench = Bench::begin(ingested(std::slice::from_ref(&first)), mode, 0, DEPTH);
     let mut canonical = vec![first];
@@ -259,7 +296,8 @@ fn play(acts: &[Act], mode: Mode) -> Bench {
         }
     }
     bench.publish();
-    while bench.step(2) {}
+    let steps = (0..STEPS_MAX).take_while(|_| bench.step(2)).count();
+    assert!(steps < STEPS_MAX, "the reader gets no further than {}", bench.subscription.passed());
     bench
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gapless_core::{ChainEntry, ChainEntryKind};
 use gapless_proto::{BlockHash, BlockNumber, Body, ChainId, ChainPoint, Seq, Topic, ValueKey};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::super::fault::Fault;
 use super::super::readers::Readers;
@@ -12,8 +13,8 @@ use super::super::rows::{self, bigint};
 use super::statements::{BLOCKS, INFO, LOG, SEQ_AT, VALUES};
 use super::{block_ref, hash, json, log as log_of};
 use crate::{
-    CHAIN_ENTRIES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainSlice, ChainValues,
-    ChainValuesRequest, KeptBlock, StoreError,
+    CHAIN_ENTRIES_MAX, CHAIN_SLICE_BYTES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainSlice,
+    ChainValues, ChainValuesRequest, KeptBlock, StoreError,
 };
 
 pub(in crate::postgres) async fn info(
@@ -45,21 +46,25 @@ pub(in crate::postgres) async fn log(
     let topics: Vec<&str> = request.topics.iter().map(Topic::as_str).collect();
     let up_to = request.up_to.map_or(i64::MAX, |number| bigint(number.get()));
     let (chain, after) = (request.chain.to_string(), bigint(request.after.get()));
-    let rows = readers.query(LOG, &[&chain, &topics, &after, &up_to, &i64::from(limit + 1)]).await?;
+    let bytes_max = CHAIN_SLICE_BYTES_MAX as i64;
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&chain, &topics, &after, &up_to, &i64::from(limit + 1), &bytes_max];
+    let rows = readers.query(LOG, &params).await?;
     let Some(first) = rows.first() else {
         return Ok(None);
     };
     let chain = super::info(first, 0)?;
-    let mut entries = Vec::with_capacity(rows.len());
+    let mut found = Vec::with_capacity(rows.len());
     for row in &rows {
         if !rows::is_null(row, 8)? {
-            entries.push(entry(row, 8)?);
+            found.push(entry(row, 8)?);
         }
     }
-    entries.sort_unstable_by_key(|entry: &ChainEntry| entry.seq);
-    let has_more = entries.len() > limit as usize;
-    entries.truncate(limit as usize);
-    Ok(Some(ChainSlice { chain, entries, has_more }))
+    found.sort_unstable_by_key(|entry: &ChainEntry| entry.seq);
+    let is_shortened = !found.is_empty() && rows::count(first, 18)? > found.len() as u64;
+    let mut slice = ChainSlice::of(chain, found, limit);
+    slice.has_more |= is_shortened;
+    Ok(Some(slice))
 }
 
 /// `seq, kind, block, log, hash, time, topic, payload, state, first`.

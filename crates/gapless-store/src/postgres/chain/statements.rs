@@ -95,31 +95,40 @@ pub(super) const BLOCKS: &str = "\
         SELECT * FROM chain_block b WHERE b.chain = $1 AND b.hash = w.hash LIMIT 1 \
     ) b";
 
-/// Of each topic the events after a seq, and the revokes that take back something of them that the reader may hold; at most so many of
-/// each. There is one row at least when the feed exists.
+/// Of each topic the events after a seq, and the revokes that take back something of them that the reader may hold; the first so many
+/// of all, and of those no more than fit into so many bytes ($6), one at least. Each row has how many there would be without that. There
+/// is one row at least when the feed exists.
 pub(super) const LOG: &str = concat!(
     "SELECT ",
     info_columns!(),
-    ", e.seq, e.kind, e.block, e.log, e.hash, e.time, e.topic, e.payload, e.state, e.first FROM chain c ",
+    ", e.seq, e.kind, e.block, e.log, e.hash, e.time, e.topic, e.payload, e.state, e.first, e.found FROM chain c ",
     newest_block!(),
     " LEFT JOIN LATERAL ( \
-          SELECT x.* FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
-              SELECT * FROM chain_entry e \
-              WHERE e.chain = $1 AND e.topic = t.topic AND e.seq > $3 AND e.void_at IS NULL AND e.block <= $4 \
-              ORDER BY e.seq LIMIT $5 \
-          ) x \
-          UNION ALL \
-          SELECT x.* FROM ( \
-              SELECT * FROM chain_entry r \
-              WHERE r.chain = $1 AND r.kind = 'revoke' AND r.seq > $3 AND r.first <= $3 AND EXISTS ( \
-                  SELECT 1 FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
-                      SELECT 1 FROM chain_entry v \
-                      WHERE v.chain = $1 AND v.topic = t.topic AND v.seq >= r.first AND v.seq <= $3 \
-                          AND v.void_at = r.seq LIMIT 1 \
-                  ) v \
-              ) ORDER BY r.seq LIMIT $5 \
-          ) x \
-      ) e ON true WHERE c.chain = $1"
+          SELECT m.*, count(*) OVER () AS found, \
+              sum(coalesce(octet_length(m.payload), 0) + coalesce(octet_length(m.state), 0)) OVER ( \
+                  ORDER BY m.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING \
+              ) AS bytes_before \
+          FROM ( \
+              SELECT u.* FROM ( \
+                  SELECT x.* FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
+                      SELECT * FROM chain_entry e \
+                      WHERE e.chain = $1 AND e.topic = t.topic AND e.seq > $3 AND e.void_at IS NULL AND e.block <= $4 \
+                      ORDER BY e.seq LIMIT $5 \
+                  ) x \
+                  UNION ALL \
+                  SELECT x.* FROM ( \
+                      SELECT * FROM chain_entry r \
+                      WHERE r.chain = $1 AND r.kind = 'revoke' AND r.seq > $3 AND r.first <= $3 AND EXISTS ( \
+                          SELECT 1 FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
+                              SELECT 1 FROM chain_entry v \
+                              WHERE v.chain = $1 AND v.topic = t.topic AND v.seq >= r.first AND v.seq <= $3 \
+                                  AND v.void_at = r.seq LIMIT 1 \
+                          ) v \
+                      ) ORDER BY r.seq LIMIT $5 \
+                  ) x \
+              ) u ORDER BY u.seq LIMIT $5 \
+          ) m \
+      ) e ON coalesce(e.bytes_before, 0) < $6::bigint WHERE c.chain = $1"
 );
 
 /// The last event that holds and is at or before a place.

@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::columns::{Columns, integer};
 use crate::{
-    CHAIN_ENTRIES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainSlice, ChainValues,
-    ChainValuesRequest, KeptBlock, StoreError,
+    CHAIN_ENTRIES_MAX, CHAIN_SLICE_BYTES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainSlice,
+    ChainValues, ChainValuesRequest, KeptBlock, StoreError,
 };
 
 pub(in crate::sqlite) fn info(
@@ -49,16 +49,15 @@ pub(in crate::sqlite) fn log(
         return Ok(None);
     };
     let limit = request.limit.clamp(1, CHAIN_ENTRIES_MAX);
-    let mut entries = revokes(&transaction, &chain, request, limit + 1)?;
+    let mut found = revokes(&transaction, &chain, request, limit + 1)?;
     for topic in &request.topics {
-        entries.extend(events(&transaction, &chain, topic, request, limit + 1)?);
+        found.extend(events(&transaction, &chain, topic, request, limit)?);
     }
-    entries.sort_by_key(|entry| entry.seq);
-    let has_more = entries.len() > limit as usize;
-    entries.truncate(limit as usize);
-    Ok(Some(ChainSlice { chain: info, entries, has_more }))
+    found.sort_by_key(|entry| entry.seq);
+    Ok(Some(ChainSlice::of(info, found, limit)))
 }
 
+/// The events of a topic; one more than a slice may have, if there is one, so that it is known of.
 fn events(
     connection: &Connection,
     chain: &str,
@@ -73,8 +72,18 @@ fn events(
     )?;
     let up_to = request.up_to.map_or(i64::MAX, |number| integer(number.get()));
     let rows = statement
-        .query_map(params![chain, topic.as_str(), integer(request.after.get()), up_to, limit], event)?;
-    rows.collect()
+        .query_map(params![chain, topic.as_str(), integer(request.after.get()), up_to, limit + 1], event)?;
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    for event in rows {
+        let event = event?;
+        let is_beyond = bytes >= CHAIN_SLICE_BYTES_MAX;
+        bytes += event.bytes();
+        events.push(event);
+        if is_beyond {
+            break;
+        }
+    }
+    Ok(events)
 }
 
 /// Those revokes that take back something of the topics that the reader may hold.
