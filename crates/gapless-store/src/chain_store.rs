@@ -48,8 +48,11 @@ pub trait ChainStore: Send + Sync + 'static {
     /// The values of some topics as they were after a block, in the order of topics and keys, beginning after a name. `None` when the chain has no feed.
     async fn chain_values(&self, request: ChainValuesRequest) -> Result<Option<ChainValues>, StoreError>;
 
-    /// Deletes the log below a seq, at most up to the head, in bounded steps. The newest version of each value stays. Returns the
-    /// oldest seq that is kept now; `None` when the chain has no feed.
+    /// The chains that have feeds, in the order of their ids' texts, behind one of them; at most so many.
+    async fn chains(&self, after: Option<ChainId>, limit: u32) -> Result<Vec<ChainId>, StoreError>;
+
+    /// Deletes the log below a seq, in bounded steps: at most up to the head, and nothing that a reorg may still take back. The newest
+    /// version of each value stays. Returns the oldest seq that is kept now; `None` when the chain has no feed.
     async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError>;
 
     /// Raises the epochs of all chains: what must be done after a restore from backup. Returns how many were raised.
@@ -130,6 +133,18 @@ pub struct ChainInfo {
     pub rewound: Option<Rewound>,
 }
 
+impl ChainInfo {
+    /// The seq of the oldest among the newest so many entries.
+    pub fn oldest_of(&self, entries: u64) -> Seq {
+        let newer = self.rewound.map_or(self.head.get(), |rewound| self.head.get() - rewound.to.get());
+        let (last, wanted) = match self.rewound {
+            Some(rewound) if entries > newer => (rewound.after, entries - newer),
+            Some(_) | None => (self.head, entries),
+        };
+        Seq::new(last.get().saturating_sub(wanted)).unwrap_or(last).next()
+    }
+}
+
 /// Seqs that a log leaves out since it was rewound: whoever holds one of them holds something of a life that is no more.
 ///
 /// A cursor of a chain names no epoch. So that none of a lost life ever fits, the seqs go on at the time of the restore in milliseconds, which
@@ -191,11 +206,14 @@ pub struct ChainSlice {
     pub entries: Vec<ChainEntry>,
     /// Whether there is more behind them.
     pub has_more: bool,
+    /// Up to which seq there is nothing else for who asks, if there is no more: the head, or the last event that holds up to the height
+    /// that was asked for.
+    pub covered: Seq,
 }
 
 impl ChainSlice {
     /// Of what was found for a request, in seq order: the first so many entries, as long as they don't have too many bytes.
-    pub(crate) fn of(chain: ChainInfo, mut found: Vec<ChainEntry>, limit: u32) -> Self {
+    pub(crate) fn of(chain: ChainInfo, covered: Seq, mut found: Vec<ChainEntry>, limit: u32) -> Self {
         let mut bytes = 0;
         let fitting = found.iter().take(limit as usize).take_while(|entry| {
             let fits = bytes < CHAIN_SLICE_BYTES_MAX;
@@ -205,7 +223,7 @@ impl ChainSlice {
         let fitting = fitting.count();
         let has_more = fitting < found.len();
         found.truncate(fitting);
-        Self { chain, entries: found, has_more }
+        Self { chain, entries: found, has_more, covered }
     }
 }
 
@@ -248,4 +266,28 @@ pub struct ChainNews {
     pub info: ChainInfo,
     /// What was appended, in seq order.
     pub entries: Vec<ChainEntry>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_entries_are_counted_without_the_seqs_that_are_left_out() {
+        let seq = |number| Seq::new(number).unwrap();
+        let rewound = Rewound { after: seq(50), to: seq(1_000) };
+        let info = |head, rewound| ChainInfo {
+            epoch: Epoch::new(1).unwrap(),
+            head: seq(head),
+            min_seq: Seq::FIRST,
+            block: None,
+            finalized: None,
+            rewound,
+        };
+        assert_eq!(info(100, None).oldest_of(10), seq(91));
+        assert_eq!(info(100, None).oldest_of(1_000), Seq::FIRST);
+        assert_eq!(info(1_020, Some(rewound)).oldest_of(20), seq(1_001));
+        assert_eq!(info(1_020, Some(rewound)).oldest_of(25), seq(46));
+        assert_eq!(info(1_000, Some(rewound)).oldest_of(1), seq(50));
+    }
 }

@@ -236,6 +236,10 @@ impl ChainStore for PostgresStore {
         chain::reading::values(&self.readers, &request).await
     }
 
+    async fn chains(&self, after: Option<ChainId>, limit: u32) -> Result<Vec<ChainId>, StoreError> {
+        chain::reading::chains(&self.readers, after, limit).await
+    }
+
     async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError> {
         loop {
             match self.chain_lane.trim_chain(chain, below).await? {

@@ -200,6 +200,10 @@ impl ChainStore for SqliteStore {
         self.readers.read(move |connection| chain::reading::values(connection, &request)).await
     }
 
+    async fn chains(&self, after: Option<ChainId>, limit: u32) -> Result<Vec<ChainId>, StoreError> {
+        self.readers.read(move |connection| chain::reading::chains(connection, after, limit)).await
+    }
+
     async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError> {
         loop {
             match self.job(|reply| Job::TrimChain { chain, below, reply }).await? {

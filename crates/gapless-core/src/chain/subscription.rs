@@ -119,11 +119,8 @@ impl Subscription {
         for (entry, _) in &slice.entries {
             self.take(*entry)?;
         }
-        match (slice.up_to, slice.has_more) {
-            (_, true) => {}
-            (None, false) => self.passed = slice.head.seq,
-            // What comes after it may still be confirmed.
-            (Some(block), false) => self.read_to = Some(block),
+        if !slice.has_more {
+            (self.passed, self.read_to) = (self.passed.max(slice.covered), slice.up_to);
         }
         if let Some((last, _)) = slice.entries.last() {
             (self.told, self.told_at) = (last.seq, now);
@@ -248,6 +245,8 @@ pub struct Slice<F> {
     pub entries: Vec<(SliceEntry, F)>,
     /// Whether there is more behind them.
     pub has_more: bool,
+    /// Up to which seq there is nothing else for who asks, if there is no more.
+    pub covered: Seq,
     /// The height up to which was asked.
     pub up_to: Option<BlockNumber>,
 }

@@ -107,7 +107,7 @@ impl Model {
     }
 }
 
-/// What a store answers to a subscription that reads it.
+/// What a store answers to a subscription to transfers that reads it.
 impl Model {
     pub(super) fn chain_head(&self, depth: u64) -> ChainHead {
         let block = self.tree.head().map(|block| block.number);
@@ -130,8 +130,10 @@ impl Model {
         };
         let is_void = |seq| revokes().any(|(first, revoke)| first <= seq && seq < revoke);
         let is_wanted = |entry: &&ChainEntry| match &entry.kind {
-            ChainEntryKind::Event { block, .. } => {
-                !is_void(entry.seq) && up_to.is_none_or(|up_to| block.number <= up_to)
+            ChainEntryKind::Event { block, topic: of, .. } => {
+                *of == topic("transfers")
+                    && !is_void(entry.seq)
+                    && up_to.is_none_or(|up_to| block.number <= up_to)
             }
             ChainEntryKind::Revoke { first, .. } => *first <= after,
         };
@@ -140,7 +142,10 @@ impl Model {
         let has_more = entries.len() > limit;
         entries.truncate(limit);
         let entries = entries.into_iter().map(|entry| (SliceEntry::from(&entry), entry)).collect();
-        Slice { head: self.chain_head(depth), min_seq: Seq::FIRST, entries, has_more, up_to }
+        let head = self.chain_head(depth);
+        let confirmed = |up_to| self.entries_held().into_iter().rfind(|(_, point)| point.block <= up_to);
+        let covered = up_to.map_or(head.seq, |up_to| confirmed(up_to).map_or(Seq::ZERO, |(seq, _)| seq));
+        Slice { head, min_seq: Seq::FIRST, entries, has_more, covered, up_to }
     }
 
     /// What was appended behind a seq.

@@ -98,6 +98,7 @@ impl ChainReads {
                     .map(|entry| (SliceEntry::from(entry), Told::of_entry(chain, entry)))
                     .collect(),
                 has_more: slice.has_more,
+                covered: slice.covered,
                 up_to,
             }))
         };

@@ -204,6 +204,10 @@ impl ChainStore for FaultyStore {
         self.inner.chain_values(request).await
     }
 
+    async fn chains(&self, after: Option<ChainId>, limit: u32) -> Result<Vec<ChainId>, StoreError> {
+        self.inner.chains(after, limit).await
+    }
+
     async fn trim_chain(&self, chain: ChainId, below: Seq) -> Result<Option<Seq>, StoreError> {
         self.inner.trim_chain(chain, below).await
     }

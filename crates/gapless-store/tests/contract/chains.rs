@@ -31,6 +31,10 @@ contract!(
     values_are_read_in_pages,
     a_cursor_without_seq_finds_its_place,
     a_trim_keeps_the_newest_of_each_value,
+    a_trim_leaves_what_a_reorg_may_still_take_back,
+    a_revoke_is_told_though_what_it_took_back_is_trimmed,
+    a_confirmed_stretch_tells_how_far_it_reaches,
+    the_chains_that_have_feeds_are_listed,
     a_feed_that_begins_anew_has_no_place_for_old_cursors,
     seqs_of_a_life_that_is_no_more_are_left_out,
     a_log_with_seqs_left_out_is_trimmed_in_steps,
@@ -288,6 +292,7 @@ async fn a_cursor_without_seq_finds_its_place(world: World) {
 async fn a_trim_keeps_the_newest_of_each_value(world: World) {
     let feed = Feed::of(&world);
     feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 1)]).await;
+    feed.finalize(3).await;
     assert_eq!(feed.store.trim_chain(CHAIN, seq(4)).await.unwrap(), Some(seq(4)));
     assert_eq!(feed.info().await.min_seq, seq(4));
     assert_eq!(feed.said(3).await, ["4 a3-0"]);
@@ -297,6 +302,64 @@ async fn a_trim_keeps_the_newest_of_each_value(world: World) {
     assert_eq!(feed.values(None).await, ["holder-0 \"4\"", "holder-1 \"1\""]);
     assert_eq!(feed.said(4).await, ["5 a4-0"]);
     assert_eq!(feed.store.trim_chain(ChainId::new(7), seq(1)).await.unwrap(), None);
+}
+
+// Chain behaviours 9, 15
+async fn a_trim_leaves_what_a_reorg_may_still_take_back(world: World) {
+    let feed = Feed::of(&world);
+    let blocks = (1..=6).map(|n| block(&format!("a{n}"), &format!("a{}", n - 1), 1)).collect();
+    feed.store.ingest(CHAIN, Ingestion { blocks, window: 4, ..Ingestion::default() }).await.unwrap();
+    assert_eq!(
+        feed.store.trim_chain(CHAIN, seq(99)).await.unwrap(),
+        Some(seq(3)),
+        "down to a2 it may go back"
+    );
+    let branch: Vec<_> = (3..=7)
+        .map(|n| block(&format!("b{n}"), &if n == 3 { "a2".into() } else { format!("b{}", n - 1) }, 0))
+        .collect();
+    feed.take(&branch).await;
+    assert_eq!(feed.values(None).await, ["holder-0 \"2\""], "the values before the fork are known");
+    let back = Ingestion { head: Some(hash("a6")), ..Ingestion::default() };
+    feed.store.ingest(CHAIN, back).await.unwrap();
+    assert_eq!(
+        feed.values(None).await,
+        ["holder-0 \"6\""],
+        "and the events of the branch, when it comes back"
+    );
+    feed.finalize(4).await;
+    let min_seq = feed.store.trim_chain(CHAIN, seq(99)).await.unwrap().unwrap();
+    assert_eq!(feed.said(min_seq.get() - 1).await, ["10 a5-0", "11 a6-0"]);
+}
+
+// Chain behaviour 7
+async fn a_revoke_is_told_though_what_it_took_back_is_trimmed(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 2), block("b2", "a1", 1)]).await;
+    assert_eq!(feed.store.trim_chain(CHAIN, seq(4)).await.unwrap(), Some(seq(4)));
+    assert_eq!(feed.said(3).await, ["4 revoke to 1:0 from 2", "5 b2-0"], "a reader may hold what is gone");
+}
+
+// Chain behaviour 13
+async fn a_confirmed_stretch_tells_how_far_it_reaches(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 2), block("a2", "a1", 2), block("b2", "a1", 2), block("b4", "b2", 1)])
+        .await;
+    for (up_to, covered) in [(None, 8), (Some(4), 8), (Some(3), 7), (Some(1), 2), (Some(0), 0)] {
+        let slice = feed.slice(&["zz"], 0, up_to.map(number), 10).await;
+        assert_eq!((slice.entries.len(), slice.covered.get()), (0, covered), "{up_to:?}");
+    }
+}
+
+async fn the_chains_that_have_feeds_are_listed(world: World) {
+    let feed = Feed::of(&world);
+    let ids = [3, 10, u64::MAX].map(ChainId::new);
+    for chain in ids {
+        let ingestion = Ingestion { blocks: vec![block("a1", "a0", 0)], ..Ingestion::default() };
+        feed.store.ingest(chain, ingestion).await.unwrap();
+    }
+    let listed = feed.store.chains(None, 2).await.unwrap();
+    assert_eq!(listed, [ids[1], ids[2]], "in the order of their texts");
+    assert_eq!(feed.store.chains(Some(ids[2]), 2).await.unwrap(), [ids[0]]);
 }
 
 // Chain behaviour 12
@@ -347,6 +410,7 @@ async fn a_log_with_seqs_left_out_is_trimmed_in_steps(world: World) {
     feed.take(&[block("a1", "a0", 900), block("a2", "a1", 900)]).await;
     feed.store.raise_chain_epochs().await.unwrap();
     let head = feed.take(&[block("a3", "a2", 2)]).await.chain.head;
+    feed.finalize(3).await;
     assert_eq!(feed.store.trim_chain(CHAIN, head).await.unwrap(), Some(head));
     assert_eq!(feed.said(0).await, [format!("{head} a3-1")]);
 }
@@ -400,6 +464,11 @@ impl Feed {
 
     async fn try_take(&self, blocks: &[Block]) -> Result<Ingested, IngestError> {
         self.store.ingest(CHAIN, Ingestion { blocks: blocks.to_vec(), ..Ingestion::default() }).await
+    }
+
+    async fn finalize(&self, height: u64) {
+        let ingestion = Ingestion { finalized: Some(number(height)), ..Ingestion::default() };
+        self.store.ingest(CHAIN, ingestion).await.unwrap();
     }
 
     async fn info(&self) -> ChainInfo {

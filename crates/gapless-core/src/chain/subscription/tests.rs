@@ -168,6 +168,18 @@ fn what_was_never_confirmed_is_never_told_and_what_was_confirmed_and_revoked_is_
     assert_eq!(bench.run(), ["reset DeepReorg"]);
 }
 
+// Chain behaviour 13
+#[test]
+fn who_waits_for_confirmation_moves_on_with_the_feed_though_its_topics_are_quiet() {
+    let mut first = block("a1", "a0", 3);
+    first.events.iter_mut().for_each(|event| event.topic = topic("approvals"));
+    let mut bench = Bench::begin(ingested(&[first, block("a2", "a1", 1)]), Mode::Confirmed, 0, 1);
+    assert_eq!(bench.run(), Vec::<String>::new());
+    assert_eq!(bench.subscription.passed(), Seq::new(3).unwrap(), "what is confirmed is behind it");
+    bench.ingest(&[block("a3", "a2", 0)]);
+    assert_eq!(bench.run(), ["a2-0"]);
+}
+
 // Chain behaviour 3
 #[test]
 fn a_position_that_is_not_kept_or_not_there_yet_is_named() {

@@ -8,8 +8,8 @@ use super::super::link::{LOCKED_PATIENCE, Session, WRITTEN_PATIENCE};
 use super::super::rows::{self, bigint};
 use super::info;
 use super::statements::{
-    BEGIN_ANEW, DELETE_ALL_BLOCKS, DELETE_ALL_ENTRIES, DELETE_ALL_VALUES, INFO, LOCK, NEXT_CHAIN,
-    RAISE_EPOCH, RAISE_MIN_SEQ, TRIM_END, TRIM_ENTRIES, TRIM_VALUES,
+    BEGIN_ANEW, DELETE_ALL_BLOCKS, DELETE_ALL_ENTRIES, DELETE_ALL_VALUES, FIRST_REVOCABLE, INFO, LOCK,
+    NEXT_CHAIN, RAISE_EPOCH, RAISE_MIN_SEQ, TRIM_END, TRIM_ENTRIES, TRIM_VALUES,
 };
 use crate::{ChainInfo, ChainNews, Rewound};
 
@@ -26,7 +26,9 @@ pub(in crate::postgres) async fn trim_step(
     let Some(info) = lock(session, &chain).await? else {
         return Ok(None);
     };
-    let goal = below.min(info.head.next());
+    let revocable = within(LOCKED_PATIENCE, session.rows(FIRST_REVOCABLE, [&chain])).await?;
+    let revocable = revocable.first().map(|row| rows::seq(row, 0)).transpose()?;
+    let goal = below.min(revocable.unwrap_or(info.head.next()));
     if goal <= info.min_seq {
         roll_back(session).await?;
         return Ok(Some((info.min_seq, true)));

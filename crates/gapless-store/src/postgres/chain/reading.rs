@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use gapless_core::{ChainEntry, ChainEntryKind};
-use gapless_proto::{BlockHash, BlockNumber, Body, ChainId, ChainPoint, Seq, Topic, ValueKey};
+use gapless_proto::{
+    BlockHash, BlockNumber, Body, ChainId, ChainPoint, ChainTextError, Seq, Topic, ValueKey,
+};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::super::fault::Fault;
 use super::super::readers::Readers;
 use super::super::rows::{self, bigint};
-use super::statements::{BLOCKS, INFO, LOG, SEQ_AT, VALUES};
+use super::statements::{BLOCKS, CHAINS, INFO, LOG, SEQ_AT, VALUES};
 use super::{block_ref, hash, json, log as log_of};
 use crate::{
     CHAIN_ENTRIES_MAX, CHAIN_SLICE_BYTES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainSlice,
@@ -23,6 +25,20 @@ pub(in crate::postgres) async fn info(
 ) -> Result<Option<ChainInfo>, StoreError> {
     let row = readers.query_opt(INFO, &[&chain.to_string()]).await?;
     Ok(row.as_ref().map(|row| super::info(row, 0)).transpose()?)
+}
+
+pub(in crate::postgres) async fn chains(
+    readers: &Readers,
+    after: Option<ChainId>,
+    limit: u32,
+) -> Result<Vec<ChainId>, StoreError> {
+    let after = after.map(|chain| chain.to_string()).unwrap_or_default();
+    let rows = readers.query(CHAINS, &[&after, &i64::from(limit)]).await?;
+    let chains = rows.iter().map(|row| {
+        let name: &str = row.try_get(0)?;
+        name.parse().map_err(|error: ChainTextError| Fault::unreadable("chain", error))
+    });
+    Ok(chains.collect::<Result<_, Fault>>()?)
 }
 
 pub(in crate::postgres) async fn blocks(
@@ -62,7 +78,11 @@ pub(in crate::postgres) async fn log(
     }
     found.sort_unstable_by_key(|entry: &ChainEntry| entry.seq);
     let is_shortened = !found.is_empty() && rows::count(first, 18)? > found.len() as u64;
-    let mut slice = ChainSlice::of(chain, found, limit);
+    let covered = match request.up_to {
+        None => chain.head,
+        Some(_) => rows::seq_or_null(first, 19)?.unwrap_or(Seq::ZERO),
+    };
+    let mut slice = ChainSlice::of(chain, covered, found, limit);
     slice.has_more |= is_shortened;
     Ok(Some(slice))
 }

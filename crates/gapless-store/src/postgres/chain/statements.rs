@@ -96,12 +96,13 @@ pub(super) const BLOCKS: &str = "\
     ) b";
 
 /// Of each topic the events after a seq, and the revokes that take back something of them that the reader may hold; the first so many
-/// of all, and of those no more than fit into so many bytes ($6), one at least. Each row has how many there would be without that. There
-/// is one row at least when the feed exists.
+/// of all, and of those no more than fit into so many bytes ($6), one at least. What a revoke took back that is trimmed, nobody knows, so
+/// that everybody may hold it. Each row has how many there would be without the bytes, and the last event that holds up to the height
+/// that was asked for ($4), if there is one. There is one row at least when the feed exists.
 pub(super) const LOG: &str = concat!(
     "SELECT ",
     info_columns!(),
-    ", e.seq, e.kind, e.block, e.log, e.hash, e.time, e.topic, e.payload, e.state, e.first, e.found FROM chain c ",
+    ", e.seq, e.kind, e.block, e.log, e.hash, e.time, e.topic, e.payload, e.state, e.first, e.found, l.seq FROM chain c ",
     newest_block!(),
     " LEFT JOIN LATERAL ( \
           SELECT m.*, count(*) OVER () AS found, \
@@ -118,17 +119,23 @@ pub(super) const LOG: &str = concat!(
                   UNION ALL \
                   SELECT x.* FROM ( \
                       SELECT * FROM chain_entry r \
-                      WHERE r.chain = $1 AND r.kind = 'revoke' AND r.seq > $3 AND r.first <= $3 AND EXISTS ( \
-                          SELECT 1 FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
-                              SELECT 1 FROM chain_entry v \
-                              WHERE v.chain = $1 AND v.topic = t.topic AND v.seq >= r.first AND v.seq <= $3 \
-                                  AND v.void_at = r.seq LIMIT 1 \
-                          ) v \
-                      ) ORDER BY r.seq LIMIT $5 \
+                      WHERE r.chain = $1 AND r.kind = 'revoke' AND r.seq > $3 AND r.first <= $3 \
+                          AND (r.first < c.min_seq OR EXISTS ( \
+                              SELECT 1 FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
+                                  SELECT 1 FROM chain_entry v \
+                                  WHERE v.chain = $1 AND v.topic = t.topic AND v.seq >= r.first AND v.seq <= $3 \
+                                      AND v.void_at = r.seq LIMIT 1 \
+                              ) v \
+                          )) ORDER BY r.seq LIMIT $5 \
                   ) x \
               ) u ORDER BY u.seq LIMIT $5 \
           ) m \
-      ) e ON coalesce(e.bytes_before, 0) < $6::bigint WHERE c.chain = $1"
+      ) e ON coalesce(e.bytes_before, 0) < $6::bigint \
+      LEFT JOIN LATERAL ( \
+          SELECT seq FROM chain_entry \
+          WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND block <= $4 AND $4 < 9223372036854775807 \
+          ORDER BY block DESC, log DESC, seq DESC LIMIT 1 \
+      ) l ON true WHERE c.chain = $1"
 );
 
 /// The last event that holds and is at or before a place.
@@ -188,6 +195,18 @@ pub(super) const RAISE_MIN_SEQ: &str = "UPDATE chain SET min_seq = $2 WHERE chai
 pub(super) const TRIM_END: &str = "\
     SELECT seq FROM chain_entry WHERE chain = $1 AND seq >= $2 ORDER BY seq LIMIT 1 OFFSET $3";
 
+/// The first event that a reorg may still take back: it lies above what is finalized and above the oldest block that is kept.
+pub(super) const FIRST_REVOCABLE: &str = "\
+    SELECT seq FROM chain_entry \
+    WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND block > ( \
+        SELECT greatest(b.number, c.finalized) FROM chain c CROSS JOIN LATERAL ( \
+            SELECT number FROM chain_block WHERE chain = $1 AND canonical ORDER BY number LIMIT 1 \
+        ) b WHERE c.chain = $1 \
+    ) ORDER BY block, log, seq LIMIT 1";
+
+/// The chains behind one, in the order of their ids.
+pub(super) const CHAINS: &str = "SELECT chain FROM chain WHERE chain > $1 ORDER BY chain LIMIT $2";
+
 /// The chain that follows another in the order of their ids.
 pub(super) const NEXT_CHAIN: &str = "SELECT chain FROM chain WHERE chain > $1 ORDER BY chain LIMIT 1";
 
@@ -230,6 +249,8 @@ pub(in crate::postgres) const ALL: &[&str] = &[
     TRIM_ENTRIES,
     RAISE_MIN_SEQ,
     TRIM_END,
+    FIRST_REVOCABLE,
+    CHAINS,
     NEXT_CHAIN,
     RAISE_EPOCH,
     DELETE_ALL_BLOCKS,

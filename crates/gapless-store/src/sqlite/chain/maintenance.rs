@@ -20,7 +20,7 @@ pub(in crate::sqlite) fn trim_step(
     let Some(info) = info(connection, &chain)? else {
         return Ok(None);
     };
-    let goal = below.min(info.head.next());
+    let goal = below.min(first_revocable(connection, &chain)?.unwrap_or(info.head.next()));
     if goal <= info.min_seq {
         return Ok(Some((info.min_seq, true)));
     }
@@ -42,6 +42,18 @@ pub(in crate::sqlite) fn trim_step(
         .prepare_cached("UPDATE chain SET min_seq = ?2 WHERE chain = ?1")?
         .execute(params![chain, end])?;
     Ok(Some((step, step == goal)))
+}
+
+/// The first event that a reorg may still take back: it lies above what is finalized and above the oldest block that is kept.
+fn first_revocable(connection: &Connection, chain: &str) -> rusqlite::Result<Option<Seq>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq FROM chain_entry
+          WHERE chain = ?1 AND kind = 'event' AND void_at IS NULL AND block > (
+                SELECT max(b.number, coalesce(c.finalized, 0)) FROM chain c CROSS JOIN chain_block b
+                 WHERE c.chain = ?1 AND b.chain = ?1 AND b.canonical ORDER BY b.number LIMIT 1)
+          ORDER BY block, log, seq LIMIT 1",
+    )?;
+    statement.query_row(params![chain], |row| Columns::of(row).seq()).optional()
 }
 
 /// The seq that a step of a trim ends before, if there is as much; seqs may be left out.

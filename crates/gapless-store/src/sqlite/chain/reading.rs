@@ -19,6 +19,19 @@ pub(in crate::sqlite) fn info(
     Ok(super::info(connection, &chain.to_string())?)
 }
 
+pub(in crate::sqlite) fn chains(
+    connection: &Connection,
+    after: Option<ChainId>,
+    limit: u32,
+) -> Result<Vec<ChainId>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT chain FROM chain WHERE chain > ?1 ORDER BY chain LIMIT ?2")?;
+    let after = after.map(|chain| chain.to_string()).unwrap_or_default();
+    let names = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
+    let chains = names.map(|name| name?.parse().map_err(|error| StoreError::Broken(Box::new(error))));
+    chains.collect()
+}
+
 pub(in crate::sqlite) fn blocks(
     connection: &Connection,
     chain: ChainId,
@@ -49,12 +62,19 @@ pub(in crate::sqlite) fn log(
         return Ok(None);
     };
     let limit = request.limit.clamp(1, CHAIN_ENTRIES_MAX);
-    let mut found = revokes(&transaction, &chain, request, limit + 1)?;
+    let mut found = revokes(&transaction, &chain, request, info.min_seq, limit + 1)?;
     for topic in &request.topics {
         found.extend(events(&transaction, &chain, topic, request, limit)?);
     }
     found.sort_by_key(|entry| entry.seq);
-    Ok(Some(ChainSlice::of(info, found, limit)))
+    let covered = match request.up_to {
+        None => info.head,
+        Some(block) => {
+            let last = last_event(&transaction, &chain, ChainPoint { block, log: u32::MAX })?;
+            last.map_or(Seq::ZERO, |(seq, _)| seq)
+        }
+    };
+    Ok(Some(ChainSlice::of(info, covered, found, limit)))
 }
 
 /// The events of a topic; one more than a slice may have, if there is one, so that it is known of.
@@ -86,24 +106,26 @@ fn events(
     Ok(events)
 }
 
-/// Those revokes that take back something of the topics that the reader may hold.
+/// Those revokes that take back something of the topics that the reader may hold; of what is trimmed, nobody knows.
 fn revokes(
     connection: &Connection,
     chain: &str,
     request: &ChainLogRequest,
+    min_seq: Seq,
     limit: u32,
 ) -> rusqlite::Result<Vec<ChainEntry>> {
     let mut statement = connection.prepare_cached(
         "SELECT r.seq, r.block, r.log, r.first FROM chain_entry r
           WHERE r.chain = ?1 AND r.kind = 'revoke' AND r.seq > ?2 AND r.first <= ?2
-            AND EXISTS (
+            AND (r.first < ?5 OR EXISTS (
                 SELECT 1 FROM json_each(?3) t CROSS JOIN chain_entry e
                  WHERE e.chain = ?1 AND e.topic = t.value AND e.seq >= r.first AND e.seq <= ?2
-                   AND e.void_at = r.seq)
+                   AND e.void_at = r.seq))
           ORDER BY r.seq LIMIT ?4",
     )?;
     let topics = request.topics.iter().map(Topic::as_str).collect::<serde_json::Value>().to_string();
-    let rows = statement.query_map(params![chain, integer(request.after.get()), topics, limit], |row| {
+    let (after, min_seq) = (integer(request.after.get()), integer(min_seq.get()));
+    let rows = statement.query_map(params![chain, after, topics, limit, min_seq], |row| {
         let mut columns = Columns::of(row);
         let seq = columns.seq()?;
         let to = ChainPoint { block: columns.block_number()?, log: columns.log()? };
