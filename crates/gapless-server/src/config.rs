@@ -138,11 +138,21 @@ pub struct ChainsConfig {
     pub confirmations: u64,
     /// How many blocks below the head a reorg may reach.
     pub reorg_blocks_max: u64,
+    /// How many of the newest entries of a chain's log are kept, at least, for those who come back.
+    pub replay_entries: u64,
+    /// Between two looks for what is older.
+    pub trim_interval: Duration,
 }
 
 impl Default for ChainsConfig {
     fn default() -> Self {
-        Self { follow: Vec::new(), confirmations: 12, reorg_blocks_max: 1_024 }
+        Self {
+            follow: Vec::new(),
+            confirmations: 12,
+            reorg_blocks_max: 1_024,
+            replay_entries: 10_000_000,
+            trim_interval: Duration::from_secs(60),
+        }
     }
 }
 

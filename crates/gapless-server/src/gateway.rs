@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::auth::Authenticator;
-use crate::chains::Chains;
+use crate::chains::{self, Chains};
 use crate::config::{AuthConfig, Config};
 use crate::hub::{self, HubHandle, HubReader, SessionHandle};
 use crate::meters::Meters;
@@ -195,6 +195,7 @@ fn upkeep(gateway: &Gateway, reader: HubReader, news: NewsReceiver) -> JoinSet<(
     let chains = || Arc::clone(&gateway.chains);
     tasks.spawn(hub::follow_news(hub(), chains(), news));
     tasks.spawn(chains().keep_up(times.heads_interval));
+    tasks.spawn(chains::trim_chains(Arc::clone(&gateway.store), gateway.config.chains.clone()));
     tasks.spawn(hub::follow_heads(hub(), Arc::clone(&gateway.store), times.heads_interval));
     tasks.spawn(hub::follow_memberships(hub(), Arc::clone(&gateway.store), times.heads_interval));
     tasks.spawn(hub::sweep(hub(), times.sweep_interval));

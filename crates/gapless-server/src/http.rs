@@ -41,6 +41,7 @@ pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gatewa
         .routes(routes!(entries::send, entries::read))
         .routes(routes!(chains::ingest))
         .routes(routes!(chains::show))
+        .routes(routes!(chains::trim))
         .routes(routes!(chains::restart))
         .routes(routes!(events::stream))
         .routes(routes!(admin::trim))

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use gapless_proto::{ConvId, Seq, UserId};
+use gapless_proto::{ChainId, ConvId, Seq, UserId};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
@@ -56,6 +56,14 @@ enum Action {
         /// Of which conversation
         conv: ConvId,
         /// Entries with a smaller seq go
+        #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
+        below: Seq,
+    },
+    /// Delete the oldest entries of a chain's log (scope `admin`)
+    TrimChain {
+        /// Of which chain
+        chain: ChainId,
+        /// Entries with a smaller seq go, but for those that a reorg may still take back
         #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
         below: Seq,
     },
@@ -111,6 +119,11 @@ async fn carry_out(action: Action, api: Api) -> anyhow::Result<String> {
             let path = ["v1", "admin", "conversations", conv.as_str(), "trim"];
             let trimmed = api.call(Method::POST, &path, Some(&json!({ "below": below }))).await?;
             format!("{conv} is kept from seq {} on; {} entries went", trimmed["min_seq"], trimmed["deleted"])
+        }
+        Action::TrimChain { chain, below } => {
+            let path = ["v1", "admin", "chains", &chain.to_string(), "trim"];
+            let trimmed = api.call(Method::POST, &path, Some(&json!({ "below": below }))).await?;
+            format!("chain {chain} is kept from seq {} on", trimmed["min_seq"])
         }
         Action::Epoch { conv: Some(conv), .. } => {
             api.call(Method::POST, &["v1", "admin", "conversations", conv.as_str(), "epoch"], None).await?;

@@ -62,6 +62,8 @@ impl RawConfig {
 
 const MOMENT: Duration = Duration::from_millis(10);
 const HOUR: Duration = Duration::from_secs(3600);
+/// More than any log ever has.
+const ENTRIES_MAX: u64 = 1 << 53;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
@@ -150,6 +152,8 @@ impl Reader<'_> {
             follow: self.raw.typed("chains.follow").values.iter().map(PathBuf::from).collect(),
             confirmations: self.number("chains.confirmations", 0..=1_000_000),
             reorg_blocks_max: self.number("chains.reorg_blocks_max", 1..=100_000),
+            replay_entries: self.number("chains.replay_entries", 1..=ENTRIES_MAX),
+            trim_interval: self.time("chains.trim_interval", MOMENT..=HOUR),
         }
     }
 

@@ -80,6 +80,12 @@ pub const KEYS: &[Key] = &[
     Key::new("chains.follow", "", "files that declare a chain to follow each, with commas between").list(),
     Key::new("chains.confirmations", "12", "a block is confirmed when the head is so many blocks above it"),
     Key::new("chains.reorg_blocks_max", "1024", "how many blocks below the head a reorg may reach"),
+    Key::new(
+        "chains.replay_entries",
+        "10000000",
+        "how many of a chain's newest entries are kept for those who come back; older ones go once no reorg reaches them",
+    ),
+    Key::new("chains.trim_interval", "1m", "the time between two looks for entries that needn't be kept"),
     Key::new("log.format", "text", "the log's form: text or json"),
     Key::new("log.level", "info", "what is logged: error, warn, info, debug or trace"),
 ];

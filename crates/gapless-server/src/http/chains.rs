@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::admin::Admin;
-use super::request::{InPath, LargeJson};
+use super::request::{InPath, Json, LargeJson};
 use crate::auth::Identity;
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
@@ -117,6 +117,35 @@ pub(crate) async fn show(
     InPath(chain): InPath<String>,
 ) -> Result<axum::Json<ChainAnswer>, Refusal> {
     let chain = chain_id(&chain)?;
+    let info = gateway.store().chain(chain).await?.ok_or_else(|| no_feed(chain))?;
+    Ok(axum::Json(ChainAnswer::new(chain, info)))
+}
+
+/// Up to where to trim.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrimChainRequest {
+    /// Entries with a smaller seq go.
+    #[schema(value_type = u64)]
+    below: Seq,
+}
+
+/// Deletes the oldest entries of a chain's log; its head stays, and so do the newest values, and what a reorg may still take back.
+#[utoipa::path(
+    post, path = "/v1/admin/chains/{chain}/trim", tag = "admin", operation_id = "trim_chain",
+    params(("chain" = String, Path, description = "the chain id")),
+    request_body = TrimChainRequest,
+    responses((status = 200, body = ChainAnswer), (status = "default", body = ErrorBody)),
+)]
+pub(crate) async fn trim(
+    State(gateway): State<Arc<Gateway>>,
+    Admin(identity): Admin,
+    InPath(chain): InPath<String>,
+    Json(TrimChainRequest { below }): Json<TrimChainRequest>,
+) -> Result<axum::Json<ChainAnswer>, Refusal> {
+    let chain = chain_id(&chain)?;
+    let min_seq = gateway.store().trim_chain(chain, below).await?.ok_or_else(|| no_feed(chain))?;
+    tracing::info!(%chain, %min_seq, by = %identity.user, "trimmed");
     let info = gateway.store().chain(chain).await?.ok_or_else(|| no_feed(chain))?;
     Ok(axum::Json(ChainAnswer::new(chain, info)))
 }

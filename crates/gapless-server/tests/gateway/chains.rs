@@ -10,7 +10,7 @@ use gapless_proto::{
 use gapless_server::Scopes;
 use gapless_store::Ingestion;
 
-use crate::client::Client;
+use crate::client::{Client, within};
 use crate::test_server::TestServer;
 
 on_both_stores!(
@@ -139,6 +139,68 @@ async fn a_position_that_can_not_be_served_is_one_reset(server: TestServer) {
         assert_eq!(error.code, ErrorCode::BadRequest);
         assert!(error.message.contains(word), "{}", error.message);
     }
+}
+
+// Chain behaviour 3
+#[tokio::test]
+async fn who_was_away_longer_than_entries_are_kept_is_told_once_and_begins_with_a_snapshot() {
+    let mut server = TestServer::start_with(|config| {
+        (config.chains.confirmations, config.chains.replay_entries) = (2, 5);
+        config.chains.trim_interval = Duration::from_millis(20);
+    })
+    .await;
+    take(&server, &[block("a1", "a0", 1)]).await;
+    let mut away = Reader::connect(&server).await;
+    away.subscribe(Some("1:0:0:0"), None, false).await;
+    assert_eq!(away.words(1).await, ["a1-0"]);
+    let cursor = away.cursor.clone();
+    drop(away);
+    let blocks: Vec<_> = (2..=10).map(|n| block(&format!("a{n}"), &format!("a{}", n - 1), 1)).collect();
+    take_final(&server, &blocks, 10).await;
+    is_kept_from(&server, 6).await;
+    // What it remembers of the log goes back further.
+    server.restart().await;
+
+    let mut late = Reader::connect(&server).await;
+    let begun = late.subscribe(Some(&cursor), None, false).await;
+    let ServerMessage::Reset(reset) = late.client.next().await else { panic!("a reset comes") };
+    assert_eq!((reset.sub, reset.reason), (begun.sub, TopicResetReason::CursorExpired));
+    late.subscribe(None, None, true).await;
+    let ServerMessage::Snapshot(snapshot) = late.client.next().await else { panic!("a snapshot comes") };
+    assert_eq!(snapshot.state[&topic("transfers")][&key("alice")].as_str(), "\"10\"");
+    take(&server, &[block("a11", "a10", 1)]).await;
+    assert_eq!(late.words(1).await, ["a11-0"]);
+    assert_eq!(late.value.as_deref(), Some("\"11\""));
+
+    let mut in_time = Reader::connect(&server).await;
+    in_time.subscribe(Some("1:7:0:7"), None, false).await;
+    assert_eq!(in_time.words(4).await, ["a8-0", "a9-0", "a10-0", "a11-0"]);
+}
+
+// Chain behaviours 3, 13
+#[tokio::test]
+async fn what_waits_to_be_confirmed_is_kept_however_little_is() {
+    let server = TestServer::start_with(|config| {
+        (config.chains.confirmations, config.chains.replay_entries) = (3, 1);
+        config.chains.trim_interval = Duration::from_millis(20);
+    })
+    .await;
+    let first: Vec<_> = (1..=10).map(|n| block(&format!("a{n}"), &format!("a{}", n - 1), 1)).collect();
+    // No reorg reaches more than one block down, but to be confirmed takes three.
+    let take = async |blocks: &[Block]| {
+        let ingestion = Ingestion { blocks: blocks.to_vec(), window: 1, ..Ingestion::default() };
+        server.store().ingest(CHAIN, ingestion).await.unwrap();
+    };
+    take(&first).await;
+    let mut reader = Reader::connect(&server).await;
+    is_kept_from(&server, 8).await;
+    reader.subscribe(Some("1:7:0:7"), Some(Mode::Confirmed), false).await;
+    take(&[block("a11", "a10", 1)]).await;
+    is_kept_from(&server, 9).await;
+    assert_eq!(reader.words(1).await, ["a8-0"]);
+    let blocks: Vec<_> = (12..=14).map(|n| block(&format!("a{n}"), &format!("a{}", n - 1), 1)).collect();
+    take(&blocks).await;
+    assert_eq!(reader.words(3).await, ["a9-0", "a10-0", "a11-0"]);
 }
 
 // Chain behaviour 12
@@ -382,6 +444,24 @@ impl Reader {
 async fn take(server: &TestServer, blocks: &[Block]) {
     let ingestion = Ingestion { blocks: blocks.to_vec(), ..Ingestion::default() };
     server.store().ingest(CHAIN, ingestion).await.unwrap();
+}
+
+async fn take_final(server: &TestServer, blocks: &[Block], finalized: u64) {
+    let finalized = Some(BlockNumber::new(finalized).unwrap());
+    let ingestion = Ingestion { blocks: blocks.to_vec(), finalized, ..Ingestion::default() };
+    server.store().ingest(CHAIN, ingestion).await.unwrap();
+}
+
+/// Waits until the log begins with a seq.
+async fn is_kept_from(server: &TestServer, min_seq: u64) {
+    let trimmed = async {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        while server.store().chain(CHAIN).await.unwrap().unwrap().min_seq.get() < min_seq {
+            looks.tick().await;
+        }
+    };
+    within(trimmed).await;
+    assert_eq!(server.store().chain(CHAIN).await.unwrap().unwrap().min_seq.get(), min_seq);
 }
 
 /// A block that is named by its branch and height, as in `a7`, with so many events, each of which adds 1 to what alice has.

@@ -40,6 +40,8 @@ fn an_operator_runs_conversations_on_an_open_server() {
     assert!(taken.complained().contains("GET /v1/conversations/{id}"), "{taken}");
     let unnamed = admin(&server, &["epoch"]);
     assert!(unnamed.code == Some(2) && unnamed.stderr.contains("<CONV|--all>"), "{unnamed}");
+    let no_chain = admin(&server, &["trim-chain", "1", "--below", "3"]);
+    assert!(no_chain.complained().ends_with("(NOT_FOUND)"), "{no_chain}");
     let negative = admin(&server, &["trim", "c", "--below", "-1"]);
     assert!(negative.code == Some(2) && negative.stderr.contains("0 or more"), "{negative}");
 }

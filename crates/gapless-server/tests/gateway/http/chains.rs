@@ -65,6 +65,20 @@ async fn an_operator_begins_a_feed_anew() {
     server.admin().post("/v1/admin/chains/9/restart", &json!({})).await.refused(404, "NOT_FOUND");
 }
 
+#[tokio::test]
+async fn an_operator_trims_a_feed_up_to_what_a_reorg_may_take_back() {
+    let server = Api::start().await;
+    let blocks = json!({"blocks": [block(1, "a", "0", 2), block(2, "a", "a", 1), block(3, "a", "a", 1)], "finalized": 2});
+    server.service().post(BLOCKS, &blocks).await.done();
+    let trim = "/v1/admin/chains/1/trim";
+    server.service().post(trim, &json!({"below": 2})).await.refused(403, "FORBIDDEN");
+    for (below, min_seq) in [(2, 2), (1, 2), (99, 4)] {
+        let trimmed = server.admin().post(trim, &json!({ "below": below })).await.done();
+        assert_eq!((&trimmed["min_seq"], &trimmed["head"]), (&json!(min_seq), &json!(4)));
+    }
+    server.admin().post("/v1/admin/chains/9/trim", &json!({"below": 2})).await.refused(404, "NOT_FOUND");
+}
+
 // Chain behaviours 2, 7
 #[tokio::test]
 async fn an_event_source_that_comes_back_misses_nothing() {
