@@ -228,6 +228,7 @@ impl FeedReader {
             ErrorCode::EpochChanged if asked.holds_something() => self.reset(ResetReason::EpochChanged, now),
             ErrorCode::CursorAhead
             | ErrorCode::EpochChanged
+            | ErrorCode::CursorExpired
             | ErrorCode::RateLimited
             | ErrorCode::Unavailable
             | ErrorCode::Internal

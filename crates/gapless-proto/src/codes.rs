@@ -20,11 +20,14 @@ pub enum ErrorCode {
     CursorAhead,
     /// The cursor is from another life of the log. Start that feed over.
     EpochChanged,
+    /// What follows the cursor isn't kept any more. Start that feed over.
+    CursorExpired,
     /// The key was used before with other content. Nothing was stored.
     KeyConflict,
     /// The parent of a block isn't here. Nothing was stored; send the blocks between first.
     MissingParent,
-    /// A block contradicts what is finalized, or is older than what is kept. Nothing was stored; the feed has to begin anew.
+    /// A block contradicts what is finalized, or is older than what is kept: nothing was stored; the feed has to begin anew. Of a cursor:
+    /// what was final at it was taken back; start that feed over.
     DeepReorg,
     /// The body or the frame is over the limit.
     TooLarge,
@@ -50,6 +53,7 @@ impl ErrorCode {
             | Self::NotFound
             | Self::CursorAhead
             | Self::EpochChanged
+            | Self::CursorExpired
             | Self::KeyConflict
             | Self::MissingParent
             | Self::DeepReorg
@@ -69,6 +73,7 @@ impl fmt::Display for ErrorCode {
             Self::NotFound => "NOT_FOUND",
             Self::CursorAhead => "CURSOR_AHEAD",
             Self::EpochChanged => "EPOCH_CHANGED",
+            Self::CursorExpired => "CURSOR_EXPIRED",
             Self::KeyConflict => "KEY_CONFLICT",
             Self::MissingParent => "MISSING_PARENT",
             Self::DeepReorg => "DEEP_REORG",

@@ -6,6 +6,7 @@
 mod begin;
 mod follow;
 mod followed;
+mod page;
 mod reads;
 mod retention;
 mod shared_reads;
@@ -30,6 +31,7 @@ use crate::store_trouble;
 pub(crate) use self::begin::{Begin, Begun};
 pub(crate) use self::follow::Follow;
 pub(crate) use self::followed::FollowedChain;
+pub(crate) use self::page::ChainPage;
 pub(crate) use self::retention::trim_chains;
 pub(crate) use self::told::{ReaderPosition, Told};
 pub(crate) use self::topic_name::{TopicName, TopicNameError};

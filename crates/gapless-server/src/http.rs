@@ -14,6 +14,7 @@ use crate::refusal::Refusal;
 
 mod admin;
 mod answers;
+mod chain_events;
 mod chains;
 mod conversations;
 mod cors;
@@ -25,6 +26,7 @@ mod members;
 mod openapi;
 pub(crate) mod query;
 mod request;
+mod topics;
 mod watch;
 
 pub(crate) use query::QueryError;
@@ -41,6 +43,7 @@ pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gatewa
         .routes(routes!(entries::send, entries::read))
         .routes(routes!(chains::ingest))
         .routes(routes!(chains::show))
+        .routes(routes!(chain_events::read))
         .routes(routes!(chains::trim))
         .routes(routes!(chains::restart))
         .routes(routes!(events::stream))

@@ -121,6 +121,7 @@ fn status_of(code: ErrorCode) -> StatusCode {
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::CursorAhead
         | ErrorCode::EpochChanged
+        | ErrorCode::CursorExpired
         | ErrorCode::KeyConflict
         | ErrorCode::MissingParent
         | ErrorCode::DeepReorg => StatusCode::CONFLICT,

@@ -142,6 +142,7 @@ fn ends_the_connection(code: ErrorCode) -> bool {
         | ErrorCode::NotFound
         | ErrorCode::CursorAhead
         | ErrorCode::EpochChanged
+        | ErrorCode::CursorExpired
         | ErrorCode::KeyConflict
         | ErrorCode::TooLarge
         | ErrorCode::MissingParent

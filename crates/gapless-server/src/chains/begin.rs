@@ -34,24 +34,18 @@ pub(crate) struct Begun {
 }
 
 /// Where a reader goes on.
-struct Place {
-    passed: Seq,
-    point: ChainPoint,
-    snapshot: Option<Arc<ToldValues>>,
+pub(super) struct Place {
+    pub(super) passed: Seq,
+    pub(super) point: ChainPoint,
+    pub(super) snapshot: Option<Arc<ToldValues>>,
 }
 
 impl Begin {
     /// Finds where the reader goes on. A position that can't be served is one reset, and then the stream's end.
     pub(crate) async fn begin(self, chains: &Chains) -> Result<Begun, Refusal> {
-        let Self { chain, topics, cursor, mode, snapshot } = self;
-        let held = cursor.map(|cursor| read_cursor(&cursor, chain)).transpose()?;
-        let (followed, info) = feed(chains, chain, held).await?;
-        let topics: BTreeSet<Topic> = topics.into_iter().collect();
-        let found = match held {
-            Some(cursor) => resumed(chains, cursor, &info).await?,
-            None if snapshot => Ok(at_values(&followed, &topics, info).await?),
-            None => Ok(newest(chains, &followed, mode, &info).await?),
-        };
+        let (chain, mode, held) = (self.chain, self.mode, self.cursor.clone());
+        let topics: BTreeSet<Topic> = self.topics.iter().cloned().collect();
+        let (followed, info, found) = self.find(chains).await?;
         let (Place { passed, point, snapshot }, reset) = match found {
             Ok(place) => (place, None),
             Err(reason) => {
@@ -68,7 +62,23 @@ impl Begin {
         if let Some(reason) = reset {
             follow.reset(reason);
         }
-        Ok(Begun { follow, cursor: held.unwrap_or(cursor).into() })
+        Ok(Begun { follow, cursor: held.unwrap_or_else(|| cursor.into()) })
+    }
+
+    /// The chain, where its feed is, and where the reader goes on, or why that can't be.
+    pub(super) async fn find(
+        self,
+        chains: &Chains,
+    ) -> Result<(Arc<FollowedChain>, ChainInfo, Result<Place, TopicResetReason>), Refusal> {
+        let Self { chain, topics, cursor, mode, snapshot } = self;
+        let held = cursor.map(|cursor| read_cursor(&cursor, chain)).transpose()?;
+        let (followed, info) = feed(chains, chain, held).await?;
+        let found = match held {
+            Some(cursor) => resumed(chains, cursor, &info).await?,
+            None if snapshot => Ok(at_values(&followed, topics, info).await?),
+            None => Ok(newest(chains, &followed, mode, &info).await?),
+        };
+        Ok((followed, info, found))
     }
 }
 
@@ -137,12 +147,8 @@ fn check(passed: Seq, info: &ChainInfo) -> Result<(), TopicResetReason> {
 }
 
 /// Begins with the values after the newest block that is confirmed.
-async fn at_values(
-    followed: &FollowedChain,
-    topics: &BTreeSet<Topic>,
-    info: ChainInfo,
-) -> Result<Place, Refusal> {
-    let topics = topics.iter().cloned().collect();
+async fn at_values(followed: &FollowedChain, topics: Vec<Topic>, info: ChainInfo) -> Result<Place, Refusal> {
+    let topics = topics.into();
     let up_to = followed.head_of(&info).safe.unwrap_or_default();
     let values = followed.reads().values(ValuesQuestion { topics, up_to, told: None }, info).await?;
     let Some(values) = values else {

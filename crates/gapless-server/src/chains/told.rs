@@ -119,6 +119,12 @@ impl Told {
         format!("{{{}", &self.rest[1..])
     }
 
+    /// The message without the subscription's number.
+    pub(crate) fn object(&self) -> String {
+        let Self { name, rest, .. } = self;
+        format!(r#"{{"t":"{name}"{rest}"#)
+    }
+
     /// About how many bytes it has.
     pub(crate) fn len(&self) -> usize {
         self.rest.len()
@@ -152,6 +158,7 @@ mod tests {
         let frame = told.frame(Sub::new(12));
         assert_eq!(frame.as_str(), r#"{"t":"revoke","sub":12,"fromCursor":"1:00000000000007:0003:1"}"#);
         assert_eq!(told.data(), r#"{"fromCursor":"1:00000000000007:0003:1"}"#);
+        assert_eq!(told.object(), r#"{"t":"revoke","fromCursor":"1:00000000000007:0003:1"}"#);
         let ReaderPosition::At(cursor) = told.position() else { panic!("{told:?}") };
         assert_eq!(Cursor::from(cursor).as_str(), "1:00000000000007:0003:1");
         assert_eq!(Told::reset(TopicResetReason::SlowConsumer).data(), r#"{"reason":"slow_consumer"}"#);

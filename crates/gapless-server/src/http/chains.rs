@@ -167,7 +167,7 @@ pub(crate) async fn restart(
     Ok(axum::Json(ChainAnswer::new(chain, info)))
 }
 
-fn chain_id(text: &str) -> Result<ChainId, Refusal> {
+pub(super) fn chain_id(text: &str) -> Result<ChainId, Refusal> {
     text.parse().map_err(|error| Refusal::bad_request(format!("{error}")))
 }
 

@@ -9,11 +9,12 @@ use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream::{StreamExt as _, once};
-use gapless_proto::{Cursor, Mode, Topic};
+use gapless_proto::Cursor;
 
 use super::query::Query;
+use super::topics::{Wanted, read_cursor};
 use crate::auth::Identity;
-use crate::chains::{Begin, Begun, ReaderPosition, Told, TopicName};
+use crate::chains::{Begin, Begun, ReaderPosition, Told};
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
 
@@ -72,27 +73,13 @@ fn is_event_source(headers: &HeaderMap) -> bool {
 
 fn begin(identity: &Identity, headers: &HeaderMap, query: Option<&str>) -> Result<Begin, Refusal> {
     let mut query = Query::parse(query)?;
-    let names: Option<String> = query.take("topics")?;
-    let cursor: Option<String> = query.take("cursor")?;
-    let mode: Option<String> = query.take("mode")?;
+    let wanted = Wanted::take(&mut query, identity)?;
     let snapshot: Option<bool> = query.take("snapshot")?;
     query.finish(&["topics", "cursor", "mode", "snapshot"])?;
-    let names = names.unwrap_or_default();
-    let topics = names.split(',').filter(|name| !name.is_empty()).map(Topic::new);
-    let topics: Vec<Topic> =
-        topics.collect::<Result<_, _>>().map_err(|error| Refusal::bad_request(error.to_string()))?;
-    identity.check_reads(&topics)?;
-    let (chain, topics) = TopicName::parse_all(&topics)?;
-    let mode = match mode.as_deref() {
-        None | Some("instant") => Mode::Instant,
-        Some("confirmed") => Mode::Confirmed,
-        Some(_) => return Err(Refusal::bad_request("the parameter `mode` is `instant` or `confirmed`")),
-    };
-    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let cursor = last.filter(|last| !last.is_empty()).or(cursor);
-    let cursor = cursor.map(|cursor| Cursor::new(&cursor)).transpose();
-    let cursor = cursor.map_err(|error| Refusal::bad_request(error.to_string()))?;
-    Ok(Begin { chain, topics, cursor, mode, snapshot: snapshot.unwrap_or_default() })
+    let Wanted { chain, topics, cursor, mode } = wanted;
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let last = last.filter(|last| !last.is_empty()).map(read_cursor).transpose()?;
+    Ok(Begin { chain, topics, cursor: last.or(cursor), mode, snapshot: snapshot.unwrap_or_default() })
 }
 
 fn event(told: &Told) -> Event {

@@ -167,6 +167,154 @@ async fn an_event_source_is_refused_what_it_may_not_read_and_what_can_not_be() {
     backend.get("/v1/events?topics=chain:7:a").await.refused(404, "NOT_FOUND");
 }
 
+// Chain behaviours 1, 2, 7
+#[tokio::test]
+async fn who_pages_through_reorgs_holds_what_who_stays_holds() {
+    for mode in ["instant", "confirmed"] {
+        let server = Api::start_with(|config| {
+            config.auth = AuthConfig::Open;
+            config.chains.confirmations = 2;
+        })
+        .await;
+        let backend = server.anonymous().with_header("x-gapless-user", "alice");
+        backend.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+        let query = format!("topics=chain:1:transfers&mode={mode}&cursor=1:0:0");
+        let mut source = Source::open(&backend, &query, None).await;
+        assert_eq!(source.next().await.0, "subscribed");
+        let mut poller = Poller { cursor: "1:0:0".to_owned(), mode, ..Poller::default() };
+        poller.page(&backend, 1).await;
+        for blocks in [
+            json!([block(2, "a", "a", 2), block(3, "a", "a", 1)]),
+            json!([block(3, "b", "a", 2)]),
+            json!([block(4, "b", "b", 0), block(5, "b", "b", 3)]),
+            json!([block(4, "c", "b", 1), block(5, "c", "c", 1), block(6, "c", "c", 1)]),
+            json!([block(7, "c", "c", 0), block(8, "c", "c", 1)]),
+        ] {
+            backend.post(BLOCKS, &json!({ "blocks": blocks })).await.done();
+            poller.page(&backend, 2).await;
+        }
+        while poller.page(&backend, 3).await {}
+
+        let canonical = ["1a-0", "2a-0", "2a-1", "3b-0", "3b-1", "4c-0", "5c-0", "6c-0", "8c-0"];
+        let expected = if mode == "instant" { &canonical[..] } else { &canonical[..8] };
+        assert_eq!(poller.held(), expected);
+        let mut subscriber = Poller::default();
+        while subscriber.held() != expected {
+            let (name, data) = source.next().await;
+            subscriber.take(&name, &data);
+        }
+        for revokes in [poller.revokes, subscriber.revokes] {
+            assert_eq!(revokes > 0, mode == "instant", "{revokes} revokes in {mode} mode");
+        }
+
+        let before = poller.cursor.clone();
+        assert!(!poller.page(&backend, 1).await);
+        assert_eq!(poller.cursor, before, "an empty page changes nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_topic_moves_the_cursor_of_who_pages_and_no_cursor_is_the_newest_position() {
+    let server = Api::start().await;
+    let backend = server.service();
+    backend.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 3)]})).await.done();
+    let page = |query: &str| {
+        let (backend, path) = (backend.clone(), format!("/v1/chains/1/events?{query}"));
+        async move { backend.get(&path).await.done() }
+    };
+    let quiet = page("topics=chain:1:other&cursor=1:0:0").await;
+    assert_eq!((&quiet["events"], &quiet["has_more"]), (&json!([]), &json!(false)));
+    assert_eq!(quiet["cursor"], "1:00000000000001:0000:3");
+    let newest = page("topics=chain:1:transfers").await;
+    assert_eq!((&newest["events"], &newest["cursor"]), (&json!([]), &json!("1:00000000000001:0000:3")));
+    backend.post(BLOCKS, &json!({"blocks": [block(2, "a", "a", 1)]})).await.done();
+    let next = page("topics=chain:1:transfers&cursor=1:00000000000001:0000:3").await;
+    assert_eq!(next["events"][0]["payload"], "2a-0");
+    assert_eq!((&next["events"][0]["t"], &next["events"][0]["sub"]), (&json!("event"), &Value::Null));
+    let unconfirmed = page("topics=chain:1:transfers&cursor=1:0:0&mode=confirmed").await;
+    assert_eq!(
+        (&unconfirmed["events"], &unconfirmed["cursor"]),
+        (&json!([]), &json!("1:00000000000000:0000:0"))
+    );
+}
+
+// Chain behaviour 3
+#[tokio::test]
+async fn a_page_from_where_none_can_be_is_refused_with_the_reason() {
+    let server = Api::start().await;
+    let backend = server.service();
+    let blocks = json!({"blocks": [block(1, "a", "0", 2), block(2, "a", "a", 1)], "finalized": 2});
+    backend.post(BLOCKS, &blocks).await.done();
+    server.admin().post("/v1/admin/chains/1/trim", &json!({"below": 3})).await.done();
+    for (query, status, code) in [
+        ("topics=chain:1:transfers&cursor=1:1:0:1", 409, "CURSOR_EXPIRED"),
+        ("topics=chain:1:transfers&cursor=1:1:0", 409, "CURSOR_EXPIRED"),
+        ("topics=chain:1:transfers&cursor=1:2:0:9", 409, "CURSOR_AHEAD"),
+        ("topics=chain:1:transfers&cursor=1:9:0", 409, "CURSOR_AHEAD"),
+        ("topics=chain:1:transfers&cursor=2:1:0:1", 400, "BAD_REQUEST"),
+        ("topics=chain:1:transfers&cursor=garbage", 400, "BAD_REQUEST"),
+        ("topics=chain:2:transfers", 400, "BAD_REQUEST"),
+        ("topics=", 400, "BAD_REQUEST"),
+        ("topics=chain:1:transfers&limit=0", 400, "BAD_REQUEST"),
+        ("topics=chain:1:transfers&snapshot=true", 400, "BAD_REQUEST"),
+    ] {
+        backend.get(&format!("/v1/chains/1/events?{query}")).await.refused(status, code);
+    }
+    backend.get("/v1/chains/7/events?topics=chain:7:a").await.refused(404, "NOT_FOUND");
+    let path = "/v1/chains/1/events?topics=chain:1:transfers";
+    server.user("alice").get(path).await.refused(403, "FORBIDDEN");
+    server.admin().post("/v1/admin/epoch", &json!({})).await.done();
+    backend.post(BLOCKS, &json!({"blocks": [block(3, "a", "a", 1)]})).await.done();
+    backend.get(&format!("{path}&cursor=1:3:0:4")).await.refused(409, "EPOCH_CHANGED");
+}
+
+/// Holds what it is told, in pages or otherwise, and knows only what the protocol says of a revoke.
+#[derive(Default)]
+struct Poller {
+    cursor: String,
+    mode: &'static str,
+    events: Vec<(String, String)>,
+    revokes: usize,
+}
+
+impl Poller {
+    /// Asks for one page, and takes it. Returns whether there is more.
+    async fn page(&mut self, reader: &Caller, limit: u32) -> bool {
+        let Self { cursor, mode, .. } = self;
+        let query = format!("topics=chain:1:transfers&mode={mode}&cursor={cursor}&limit={limit}");
+        let page = reader.get(&format!("/v1/chains/1/events?{query}")).await.done();
+        let events = page["events"].as_array().unwrap();
+        assert!(events.len() <= limit as usize);
+        for event in events {
+            self.take(event["t"].as_str().unwrap(), event);
+        }
+        self.cursor = page["cursor"].as_str().unwrap().to_owned();
+        page["has_more"].as_bool().unwrap()
+    }
+
+    fn take(&mut self, name: &str, told: &Value) {
+        /// The block and log of a cursor, which are written so that they can be compared as texts.
+        fn place(cursor: &Value) -> String {
+            cursor.as_str().unwrap().rsplit_once(':').unwrap().0.to_owned()
+        }
+        match name {
+            "event" => {
+                self.events.push((place(&told["cursor"]), told["payload"].as_str().unwrap().to_owned()));
+            }
+            "revoke" => {
+                let void = place(&told["fromCursor"]);
+                self.events.retain(|(place, _)| *place <= void);
+                self.revokes += 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn held(&self) -> Vec<&str> {
+        self.events.iter().map(|(_, payload)| payload.as_str()).collect()
+    }
+}
+
 /// What a browser calls an `EventSource`, as far as it matters here.
 struct Source {
     response: Response,
