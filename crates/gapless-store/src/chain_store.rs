@@ -58,8 +58,11 @@ pub trait ChainStore: Send + Sync + 'static {
     /// Raises the epochs of all chains: what must be done after a restore from backup. Returns how many were raised.
     async fn raise_chain_epochs(&self) -> Result<u64, StoreError>;
 
-    /// Begins the feed of a chain anew, after a reorg deeper than what can be taken back: deletes all blocks, entries and values and
-    /// raises the epoch. Seqs go on, so that no cursor fits by accident. `None` when the chain has no feed.
+    /// Begins the feed of a chain anew, after a reorg deeper than what can be taken back: raises the epoch, and deletes all blocks, entries
+    /// and values. Seqs go on, so that no cursor fits by accident. `None` when the chain has no feed.
+    ///
+    /// What was there is out of sight at once, and is deleted in bounded steps. Until that is done, blocks are refused as
+    /// [`StoreError::Busy`]. Should this be cut short, further ingestions and [`ChainStore::trim_chain`] go on with it.
     async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError>;
 }
 
@@ -131,9 +134,25 @@ pub struct ChainInfo {
     pub finalized: Option<BlockNumber>,
     /// The seqs that nobody has, since the log was rewound there.
     pub rewound: Option<Rewound>,
+    /// The newest seq that the feed had when it last began anew. Whoever holds one up to it holds something of a feed that was given up.
+    pub anew_after: Option<Seq>,
 }
 
 impl ChainInfo {
+    /// Where a feed is that begins anew at `now`. It leaves a seq out, so that who begins with it holds none of the feed that was given up.
+    pub(crate) fn anew(self, now: Timestamp) -> Self {
+        let head = self.head.next();
+        Self {
+            epoch: self.epoch.raised(now),
+            head,
+            min_seq: head.next(),
+            block: None,
+            finalized: None,
+            rewound: self.rewound,
+            anew_after: Some(self.head),
+        }
+    }
+
     /// The seq of the oldest among the newest so many entries.
     pub fn oldest_of(&self, entries: u64) -> Seq {
         let newer = self.rewound.map_or(self.head.get(), |rewound| self.head.get() - rewound.to.get());
@@ -283,6 +302,7 @@ mod tests {
             block: None,
             finalized: None,
             rewound,
+            anew_after: None,
         };
         assert_eq!(info(100, None).oldest_of(10), seq(91));
         assert_eq!(info(100, None).oldest_of(1_000), Seq::FIRST);

@@ -255,7 +255,9 @@ impl ChainStore for PostgresStore {
     }
 
     async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
-        self.chain_lane.restart_chain(chain).await
+        let info = self.chain_lane.restart_chain(chain).await?;
+        while !self.chain_lane.clear_chain(chain).await? {}
+        Ok(info)
     }
 }
 

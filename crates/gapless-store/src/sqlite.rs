@@ -219,6 +219,8 @@ impl ChainStore for SqliteStore {
     }
 
     async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
-        self.job(|reply| Job::RestartChain { chain, reply }).await
+        let info = self.job(|reply| Job::RestartChain { chain, reply }).await?;
+        while !self.job(|reply| Job::ClearChain { chain, reply }).await? {}
+        Ok(info)
     }
 }

@@ -82,13 +82,12 @@ impl Subscription {
     /// Says what to do next. When that is done, ask again.
     pub fn next<'tail, F>(&mut self, tail: &'tail ChainTail<F>, now: Instant) -> Step<'tail, F> {
         let head = tail.head();
-        if head.epoch != self.epoch {
-            // A tail of an older life only lags.
-            return if head.epoch > self.epoch {
-                Step::Reset(TopicResetReason::EpochChanged)
-            } else {
-                Step::Wait { until: None }
-            };
+        if let Some(reason) = self.ended_by(head) {
+            return Step::Reset(reason);
+        }
+        if head.epoch < self.epoch {
+            // It only lags.
+            return Step::Wait { until: None };
         }
         let step = match self.mode {
             Mode::Instant => self.next_instant(tail),
@@ -107,8 +106,8 @@ impl Subscription {
     ///
     /// The slice may have been read for another reader, as long as it [answers](Slice::answers) the question.
     pub fn handle_slice<F>(&mut self, slice: &Slice<F>, now: Instant) -> Result<(), TopicResetReason> {
-        if slice.head.epoch != self.epoch {
-            return Err(TopicResetReason::EpochChanged);
+        if let Some(reason) = self.ended_by(slice.head) {
+            return Err(reason);
         }
         if self.passed > slice.head.seq {
             return Err(TopicResetReason::CursorAhead);
@@ -126,6 +125,15 @@ impl Subscription {
             (self.told, self.told_at) = (last.seq, now);
         }
         Ok(())
+    }
+
+    /// Why there is nothing more to tell, if the feed at this head has begun a new life.
+    pub fn ended_by(&self, head: ChainHead) -> Option<TopicResetReason> {
+        if head.epoch <= self.epoch {
+            return None;
+        }
+        let was_given_up = head.anew_after.is_some_and(|newest| self.passed <= newest);
+        Some(if was_given_up { TopicResetReason::DeepReorg } else { TopicResetReason::EpochChanged })
     }
 
     /// Whether more than so many frames or bytes wait in the tail for the reader. Ask when the reader takes nothing.

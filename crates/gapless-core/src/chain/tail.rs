@@ -17,6 +17,8 @@ pub struct ChainHead {
     pub block: Option<BlockNumber>,
     /// The newest block that is deep enough for those who wait for that.
     pub safe: Option<BlockNumber>,
+    /// The newest seq of the feed that was given up when it last began anew after a reorg that was too deep.
+    pub anew_after: Option<Seq>,
 }
 
 /// The last entries of a chain's log, shared by all subscriptions. Each has a frame that is made once.

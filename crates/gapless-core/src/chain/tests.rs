@@ -112,7 +112,7 @@ impl Model {
     pub(super) fn chain_head(&self, depth: u64) -> ChainHead {
         let block = self.tree.head().map(|block| block.number);
         let safe = block.and_then(|block| block.get().checked_sub(depth)).map(number);
-        ChainHead { epoch: Epoch::new(1).unwrap(), seq: self.head(), block, safe }
+        ChainHead { epoch: Epoch::new(1).unwrap(), seq: self.head(), block, safe, anew_after: None }
     }
 
     pub(super) fn slice(

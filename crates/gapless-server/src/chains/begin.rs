@@ -137,6 +137,9 @@ fn check(passed: Seq, info: &ChainInfo) -> Result<(), TopicResetReason> {
     if info.rewound.is_some_and(|rewound| rewound.has(passed)) {
         return Err(TopicResetReason::EpochChanged);
     }
+    if info.anew_after.is_some_and(|newest| passed <= newest) {
+        return Err(TopicResetReason::DeepReorg);
+    }
     if passed > info.head {
         return Err(TopicResetReason::CursorAhead);
     }

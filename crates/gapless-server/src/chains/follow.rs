@@ -150,6 +150,9 @@ impl Follow {
 
     /// Takes in a part of a snapshot, with which a subscription may begin.
     pub(super) fn handle_values(&mut self, values: &ToldValues) {
+        if let Some(reason) = self.subscription.ended_by(self.chain.head_of(&values.info)) {
+            return self.reset(reason);
+        }
         self.queue.push(values.told.clone());
         let up_to = values.up_to;
         let left = values.more.clone();

@@ -134,5 +134,6 @@ pub(super) fn head_of(info: &ChainInfo, confirmations: u64) -> ChainHead {
     let confirmed =
         block.filter(|block| block.get() >= confirmations).map(|block| block.below(confirmations));
     let finalized = info.finalized.map(|finalized| block.map_or(finalized, |block| finalized.min(block)));
-    ChainHead { epoch: info.epoch, seq: info.head, block, safe: confirmed.max(finalized) }
+    let safe = confirmed.max(finalized);
+    ChainHead { epoch: info.epoch, seq: info.head, block, safe, anew_after: info.anew_after }
 }

@@ -68,7 +68,7 @@ pub(crate) struct IngestAnswer {
 
 impl ChainAnswer {
     fn new(chain: ChainId, info: ChainInfo) -> Self {
-        let ChainInfo { epoch, head, min_seq, block, finalized, rewound: _ } = info;
+        let ChainInfo { epoch, head, min_seq, block, finalized, rewound: _, anew_after: _ } = info;
         Self { chain: chain.to_string(), epoch, head, min_seq, block, finalized }
     }
 }

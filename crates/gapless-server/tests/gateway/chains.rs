@@ -205,18 +205,34 @@ async fn what_waits_to_be_confirmed_is_kept_however_little_is() {
 
 // Chain behaviour 12
 async fn a_feed_that_begins_anew_is_a_reset_for_all(server: TestServer) {
-    take(&server, &[block("a1", "a0", 1)]).await;
-    let mut reader = Reader::connect(&server).await;
-    reader.subscribe(None, None, false).await;
+    take(&server, &[block("a1", "a0", 1), block("a2", "a1", 1)]).await;
+    let mut readers = [Reader::connect(&server).await, Reader::connect(&server).await];
+    readers[0].subscribe(None, None, false).await;
+    readers[1].subscribe(None, Some(Mode::Confirmed), false).await;
     server.store().restart_chain(CHAIN).await.unwrap();
-    let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("a reset comes") };
-    assert_eq!(reset.reason, TopicResetReason::EpochChanged);
+    for reader in &mut readers {
+        let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("a reset comes") };
+        assert_eq!(reset.reason, TopicResetReason::DeepReorg);
+    }
+    // A position of the new life, where nothing is yet.
+    let [mut reader, mut other] = readers;
+    let newest = other.subscribe(None, None, false).await.cursor;
     take(&server, &[block("c9", "c8", 1)]).await;
-    reader.subscribe(Some("1:1:0"), None, false).await;
-    let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("what was before is gone") };
-    assert_eq!(reset.reason, TopicResetReason::CursorExpired);
+    assert_eq!(other.words(1).await, ["c9-0"]);
+    for (cursor, reason) in [
+        ("1:1:0:1", TopicResetReason::DeepReorg),
+        // That which held all of it, too.
+        ("1:2:0:2", TopicResetReason::DeepReorg),
+        ("1:1:0", TopicResetReason::CursorExpired),
+    ] {
+        reader.subscribe(Some(cursor), None, false).await;
+        let ServerMessage::Reset(reset) = reader.client.next().await else { panic!("it was given up") };
+        assert_eq!(reset.reason, reason, "{cursor}");
+    }
     reader.subscribe(Some("1:0:0"), None, false).await;
     assert_eq!(reader.words(1).await, ["c9-0"], "the beginning is what is kept");
+    reader.subscribe(Some(newest.as_str()), None, false).await;
+    assert_eq!(reader.words(1).await, ["c9-0"]);
 }
 
 // Chain behaviour 3

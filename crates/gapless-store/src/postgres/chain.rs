@@ -15,7 +15,10 @@ use crate::{ChainInfo, Rewound};
 #[cfg(test)]
 pub(super) use statements::ALL;
 
-/// `epoch, head, min_seq, finalized, gap_after, gap_to, number, hash`.
+/// How many columns [`info`] reads.
+const INFO_COLUMNS: usize = 9;
+
+/// `epoch, head, min_seq, finalized, gap_after, gap_to, number, hash, anew_after`.
 fn info(row: &Row, first: usize) -> Result<ChainInfo, Fault> {
     let (after, to) = (rows::seq_or_null(row, first + 4)?, rows::seq_or_null(row, first + 5)?);
     let number = block_number_or_null(row, first + 6)?;
@@ -26,6 +29,7 @@ fn info(row: &Row, first: usize) -> Result<ChainInfo, Fault> {
         min_seq: rows::seq(row, first + 2)?,
         finalized: block_number_or_null(row, first + 3)?,
         rewound: after.zip(to).map(|(after, to)| Rewound { after, to }),
+        anew_after: rows::seq_or_null(row, first + 8)?,
         block: number.zip(hash).map(|(number, hash)| BlockRef { number, hash }),
     })
 }

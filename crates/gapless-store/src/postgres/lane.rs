@@ -57,6 +57,7 @@ enum Job {
     TrimChain { chain: ChainId, below: Seq, reply: Reply<Option<(Seq, bool)>> },
     RaiseChainEpochs { reply: Reply<u64> },
     RestartChain { chain: ChainId, reply: Reply<Option<ChainInfo>> },
+    ClearChain { chain: ChainId, reply: Reply<bool> },
     Check { reply: Reply<()> },
 }
 
@@ -135,6 +136,11 @@ impl Lane {
     /// Begins the feed of a chain anew.
     pub(super) async fn restart_chain(&self, chain: ChainId) -> Result<Option<ChainInfo>, StoreError> {
         self.job(|reply| Job::RestartChain { chain, reply }).await
+    }
+
+    /// Takes one step of deleting what the feed of a chain that was given up has left; answers whether nothing is left.
+    pub(super) async fn clear_chain(&self, chain: ChainId) -> Result<bool, StoreError> {
+        self.job(|reply| Job::ClearChain { chain, reply }).await
     }
 
     /// Whether the lane could write now.
@@ -294,6 +300,9 @@ impl Driver {
             Job::RestartChain { chain, reply } => {
                 let _ = reply.send(self.restart_chain(chain).await);
             }
+            Job::ClearChain { chain, reply } => {
+                let _ = reply.send(self.clear_chain(chain).await);
+            }
             Job::Check { reply } => {
                 let _ = reply.send(self.check().await);
             }
@@ -339,6 +348,10 @@ impl Driver {
                 Ok(ingested)
             }
             Err(Failed::Refused(refusal)) => Err(refusal),
+            Err(Failed::Clearing) => {
+                self.clear_chain(chain).await?;
+                Err(StoreError::Busy.into())
+            }
             Err(Failed::Fault(fault)) => {
                 self.link.hang_up();
                 Err(StoreError::from(fault).into())
@@ -381,6 +394,15 @@ impl Driver {
             self.news.publish_chain(news);
             info
         }))
+    }
+
+    async fn clear_chain(&mut self, chain: ChainId) -> Result<bool, StoreError> {
+        let session = self.link.session().await?;
+        let step = maintenance::clear_step(session, chain).await;
+        if step.is_err() {
+            self.link.hang_up();
+        }
+        Ok(step?)
     }
 
     async fn check(&mut self) -> Result<(), StoreError> {

@@ -33,7 +33,7 @@ async fn every_statement_walks_an_index(client: &Client, filled: &str) {
 async fn fill(client: &Client, rows: u32) {
     let statements = format!(
         "TRUNCATE feed, entry, member, trimmed_key, chain, chain_block, chain_entry, chain_value;
-         INSERT INTO chain SELECT n::text, 1, 1, 1, NULL, NULL, NULL, 1, 0 FROM generate_series(1, {rows}) n;
+         INSERT INTO chain SELECT n::text, 1, 1, 1, NULL, NULL, NULL, 1, 0, NULL, false FROM generate_series(1, {rows}) n;
          INSERT INTO chain_block SELECT n::text, sha256(n::text::bytea), n, '', 0, true, NULL FROM generate_series(1, {rows}) n;
          INSERT INTO chain_entry SELECT n::text, 1, 'event', 1, 1, '', 0, 't', '1', NULL, NULL, NULL FROM generate_series(1, {rows}) n;
          INSERT INTO chain_value SELECT n::text, 't', 'k', 1, 1, '1', NULL FROM generate_series(1, {rows}) n;

@@ -13,7 +13,7 @@ use crate::{ChainInfo, Rewound};
 /// The row of a chain, with its newest block; `None` when there is none.
 fn info(connection: &Connection, chain: &str) -> rusqlite::Result<Option<ChainInfo>> {
     let mut statement = connection.prepare_cached(
-        "SELECT c.epoch, c.head, c.min_seq, c.finalized, c.gap_after, c.gap_to, b.number, b.hash
+        "SELECT c.epoch, c.head, c.min_seq, c.finalized, c.gap_after, c.gap_to, b.number, b.hash, c.anew_after
            FROM chain c
            LEFT JOIN chain_block b
              ON b.chain = c.chain
@@ -33,9 +33,17 @@ fn info(connection: &Connection, chain: &str) -> rusqlite::Result<Option<ChainIn
                 .zip(columns.seq_or_null()?)
                 .map(|(after, to)| Rewound { after, to }),
             block: block_ref(&mut columns)?,
+            anew_after: columns.seq_or_null()?,
         })
     });
     info.optional()
+}
+
+/// Whether what a feed that was given up has left is still being deleted.
+fn is_clearing(connection: &Connection, chain: &str) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached("SELECT clearing FROM chain WHERE chain = ?1")?;
+    let clearing = statement.query_row(params![chain], |row| Columns::of(row).flag()).optional()?;
+    Ok(clearing.unwrap_or_default())
 }
 
 /// `number, hash`, or two NULLs.

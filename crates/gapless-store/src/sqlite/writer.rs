@@ -50,6 +50,8 @@ pub(super) enum Job {
     RaiseChainEpochs { reply: Reply<u64> },
     /// Begins the feed of a chain anew.
     RestartChain { chain: ChainId, reply: Reply<Option<ChainInfo>> },
+    /// Takes one step of deleting what a chain's feed that was given up has left; answers whether nothing is left.
+    ClearChain { chain: ChainId, reply: Reply<bool> },
     /// Writes something that changes nothing.
     Check { reply: Reply<()> },
     /// Finishes what waits and ends the thread.
@@ -138,6 +140,12 @@ impl Writer {
                 }
                 Input::Job(Job::RestartChain { chain, reply }) => {
                     let _ = reply.send(self.restart_chain(chain).map_err(StoreError::from));
+                }
+                Input::Job(Job::ClearChain { chain, reply }) => {
+                    let step = in_transaction(&mut self.connection, |transaction| {
+                        maintenance::clear_step(transaction, chain)
+                    });
+                    let _ = reply.send(step.map_err(StoreError::from));
                 }
                 Input::Job(Job::Check { reply }) => {
                     let _ = reply.send(self.check().map_err(StoreError::from));
@@ -253,6 +261,13 @@ impl Writer {
             }
             Err(Refused::Block(refusal)) => Err(refusal.into()),
             Err(Refused::Event(refusal)) => Err(refusal.into()),
+            Err(Refused::Clearing) => {
+                let step = in_transaction(&mut self.connection, |transaction| {
+                    maintenance::clear_step(transaction, chain)
+                });
+                step.map_err(StoreError::from)?;
+                Err(StoreError::Busy.into())
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use gapless_proto::{
 };
 use gapless_store::{
     CHAIN_SLICE_BYTES_MAX, ChainInfo, ChainLogRequest, ChainNews, ChainSlice, ChainValues,
-    ChainValuesRequest, CommitNews, IngestError, Ingested, Ingestion,
+    ChainValuesRequest, CommitNews, IngestError, Ingested, Ingestion, StoreError,
 };
 
 use crate::world::{World, seq};
@@ -36,6 +36,7 @@ contract!(
     a_confirmed_stretch_tells_how_far_it_reaches,
     the_chains_that_have_feeds_are_listed,
     a_feed_that_begins_anew_has_no_place_for_old_cursors,
+    a_feed_whose_new_beginning_was_cut_short_heals,
     seqs_of_a_life_that_is_no_more_are_left_out,
     a_log_with_seqs_left_out_is_trimmed_in_steps,
     chains_do_not_touch_each_other,
@@ -368,11 +369,49 @@ async fn a_feed_that_begins_anew_has_no_place_for_old_cursors(world: World) {
     let before = feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1)]).await.chain;
     let anew = feed.store.restart_chain(CHAIN).await.unwrap().unwrap();
     assert!(anew.epoch > before.epoch);
-    assert_eq!((anew.head, anew.min_seq, anew.block, anew.finalized), (seq(3), seq(4), None, None));
+    assert_eq!((anew.head, anew.min_seq, anew.anew_after), (seq(4), seq(5), Some(seq(3))));
+    assert_eq!((anew.block, anew.finalized), (None, None));
     assert_eq!(feed.info().await, anew);
     feed.take(&[block("c9", "c8", 1)]).await;
-    assert_eq!(feed.said(0).await, ["4 c9-0"]);
+    assert_eq!(feed.said(0).await, ["5 c9-0"]);
     assert_eq!(feed.values(None).await, ["holder-0 \"1\""]);
+}
+
+// Chain behaviours 9, 12
+async fn a_feed_whose_new_beginning_was_cut_short_heals(mut world: World) {
+    let feed = Feed::of(&world);
+    for height in 1..=5 {
+        feed.take(&[block(&format!("a{height}"), &format!("a{}", height - 1), 900)]).await;
+        next(&mut world).await;
+    }
+    let restart = feed.store.restart_chain(CHAIN);
+    // It is told of the new life before all of the old one is deleted; nothing after that comes to pass.
+    tokio::select! {
+        biased;
+        _ = next(&mut world) => {}
+        _ = restart => panic!("it ended with its first step"),
+    }
+    world.reopen().await;
+    let feed = Feed::of(&world);
+    let info = feed.info().await;
+    assert_eq!((info.head, info.min_seq, info.block), (seq(4_501), seq(4_502), None));
+    assert_eq!(feed.said(0).await, Vec::<String>::new());
+    assert_eq!(feed.values(None).await, Vec::<String>::new());
+    let point = ChainPoint { block: number(5), log: 0 };
+    assert_eq!(feed.store.chain_seq_at(CHAIN, point).await.unwrap(), None);
+    assert_eq!(feed.slice(&["transfers"], 0, Some(number(9)), 10).await.covered, Seq::ZERO);
+    assert_eq!(feed.store.chain_blocks(CHAIN, &[hash("a5")]).await.unwrap(), []);
+
+    let mut refused = 0;
+    while let Err(error) = feed.try_take(&[block("c5", "c4", 1)]).await {
+        assert!(matches!(error, IngestError::Store(StoreError::Busy)), "{error:?}");
+        refused += 1;
+        assert!(refused < 100, "it gets nowhere");
+    }
+    assert!(refused > 0, "all was deleted at once");
+    assert_eq!(feed.said(0).await, ["4502 c5-0"]);
+    assert_eq!(feed.values(None).await, ["holder-0 \"1\""]);
+    assert_eq!(feed.store.trim_chain(CHAIN, seq(1)).await.unwrap(), Some(seq(4_502)));
 }
 
 // Chain behaviour 3

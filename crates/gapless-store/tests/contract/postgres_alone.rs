@@ -16,14 +16,14 @@ async fn stores_that_open_at_the_same_time_bring_the_schema_up_to_date_once() {
         store.close().await;
     }
     let applied = database.connect().await.query("SELECT FROM refinery_schema_history", &[]).await.unwrap();
-    assert_eq!(applied.len(), 2);
+    assert_eq!(applied.len(), 3);
 }
 
 #[tokio::test]
 async fn migrating_tells_what_was_applied_and_the_second_time_nothing() {
     let url: StoreUrl = PostgresDatabase::fresh().url().parse().unwrap();
     let first = migrate(&url).await.unwrap();
-    assert_eq!(first.applied, ["V1__feeds_and_entries", "V2__chains"]);
+    assert_eq!(first.applied, ["V1__feeds_and_entries", "V2__chains", "V3__chains_begun_anew"]);
     let second = migrate(&url).await.unwrap();
     assert!(second.applied.is_empty() && second.version == first.version);
     let (store, _news) = open(&url).await.unwrap();

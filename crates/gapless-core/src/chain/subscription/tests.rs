@@ -217,6 +217,21 @@ fn a_feed_that_begins_anew_ends_its_subscriptions() {
     assert_eq!(bench.run(), ["reset EpochChanged"]);
 }
 
+// Chain behaviour 12
+#[test]
+fn a_feed_that_was_given_up_after_a_deep_reorg_is_told_as_that_to_those_who_followed_it() {
+    for (passed, reason) in [(5, TopicResetReason::DeepReorg), (6, TopicResetReason::EpochChanged)] {
+        let mut bench = Bench::begin(chain(), Mode::Instant, passed, 0);
+        let epoch = Epoch::new(2).unwrap();
+        let head = ChainHead { epoch, anew_after: Seq::new(5).ok(), ..bench.tail.head() };
+        let mut slice = bench.model.slice(Seq::FIRST, None, 10, 0);
+        slice.head = head;
+        assert_eq!(bench.subscription.handle_slice(&slice, bench.now), Err(reason));
+        bench.tail.handle_news(head, Vec::new());
+        assert_eq!(bench.run(), [format!("reset {reason:?}")]);
+    }
+}
+
 #[test]
 fn a_quiet_subscription_moves_on_with_the_feed() {
     let mut bench = Bench::begin(chain(), Mode::Instant, 4, 0);

@@ -61,7 +61,9 @@ async fn an_operator_begins_a_feed_anew() {
     server.service().post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
     server.service().post("/v1/admin/chains/1/restart", &json!({})).await.refused(403, "FORBIDDEN");
     let anew = server.admin().post("/v1/admin/chains/1/restart", &json!({})).await.done();
-    assert_eq!((&anew["head"], &anew["min_seq"]), (&json!(1), &json!(2)));
+    assert_eq!((&anew["head"], &anew["min_seq"]), (&json!(2), &json!(3)));
+    let page = "/v1/chains/1/events?topics=chain:1:transfers&cursor=1:1:0:1";
+    server.service().get(page).await.refused(409, "DEEP_REORG");
     server.admin().post("/v1/admin/chains/9/restart", &json!({})).await.refused(404, "NOT_FOUND");
 }
 

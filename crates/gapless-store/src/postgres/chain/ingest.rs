@@ -43,6 +43,8 @@ pub(in crate::postgres) struct Taken {
 pub(in crate::postgres) enum Failed {
     /// It was refused, and is rolled back.
     Refused(IngestError),
+    /// What the feed that was given up has left isn't deleted yet. The transaction is rolled back.
+    Clearing,
     /// The database failed. Whether it was committed isn't known.
     Fault(Fault),
 }
@@ -75,7 +77,11 @@ pub(in crate::postgres) async fn ingest(
     now: Timestamp,
 ) -> Result<Taken, Failed> {
     let feed = Feed { session, chain: chain.to_string() };
-    let (before, version) = patiently(LOCKED_PATIENCE, feed.lock(now)).await?;
+    let Locked { info: before, version, is_clearing } = patiently(LOCKED_PATIENCE, feed.lock(now)).await?;
+    if is_clearing {
+        roll_back(session).await?;
+        return Err(Failed::Clearing);
+    }
     let tree = match known {
         Some(known) if known.version == version => known.tree,
         Some(_) | None => feed.load_tree(before.finalized).await?,
@@ -95,6 +101,12 @@ pub(in crate::postgres) async fn ingest(
     }
 }
 
+struct Locked {
+    info: ChainInfo,
+    version: i64,
+    is_clearing: bool,
+}
+
 struct Committed {
     ingested: Ingested,
     entries: Vec<ChainEntry>,
@@ -102,7 +114,7 @@ struct Committed {
 
 impl Feed<'_> {
     /// Opens the transaction and locks the chain's row; makes one if there is none.
-    async fn lock(&self, now: Timestamp) -> Result<(ChainInfo, i64), Failed> {
+    async fn lock(&self, now: Timestamp) -> Result<Locked, Failed> {
         let epoch = bigint(Epoch::of_creation(now).get());
         self.session.command(BEGIN).await?;
         self.session.run(CREATE, [&self.chain, &epoch, &bigint(now.get())]).await?;
@@ -112,7 +124,8 @@ impl Feed<'_> {
         let (Some(locked), Some(info)) = (locked.first(), info.first()) else {
             return Err(Fault::unreadable("chain", "its row is missing").into());
         };
-        Ok((super::info(info, 0)?, locked.try_get(0)?))
+        let (version, is_clearing) = (locked.try_get(0)?, locked.try_get(1)?);
+        Ok(Locked { info: super::info(info, 0)?, version, is_clearing })
     }
 
     async fn load_tree(&self, finalized: Option<BlockNumber>) -> Result<BlockTree, Failed> {

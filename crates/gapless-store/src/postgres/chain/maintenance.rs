@@ -8,7 +8,7 @@ use super::super::link::{LOCKED_PATIENCE, Session, WRITTEN_PATIENCE};
 use super::super::rows::{self, bigint};
 use super::info;
 use super::statements::{
-    BEGIN_ANEW, DELETE_ALL_BLOCKS, DELETE_ALL_ENTRIES, DELETE_ALL_VALUES, FIRST_REVOCABLE, INFO, LOCK,
+    BEGIN_ANEW, CLEAR_ENTRIES, CLEAR_VALUES, CLEARED, DELETE_ALL_BLOCKS, FIRST_REVOCABLE, INFO, LOCK,
     NEXT_CHAIN, RAISE_EPOCH, RAISE_MIN_SEQ, TRIM_END, TRIM_ENTRIES, TRIM_VALUES,
 };
 use crate::{ChainInfo, ChainNews, Rewound};
@@ -22,10 +22,15 @@ pub(in crate::postgres) async fn trim_step(
     chain: ChainId,
     below: Seq,
 ) -> Result<Option<(Seq, bool)>, Fault> {
+    let is_cleared = clear_step(session, chain).await?;
     let chain = chain.to_string();
     let Some(info) = lock(session, &chain).await? else {
         return Ok(None);
     };
+    if !is_cleared {
+        roll_back(session).await?;
+        return Ok(Some((info.min_seq, false)));
+    }
     let revocable = within(LOCKED_PATIENCE, session.rows(FIRST_REVOCABLE, [&chain])).await?;
     let revocable = revocable.first().map(|row| rows::seq(row, 0)).transpose()?;
     let goal = below.min(revocable.unwrap_or(info.head.next()));
@@ -77,7 +82,30 @@ pub(in crate::postgres) async fn raise_epochs(
     }
 }
 
-/// Begins a feed anew. `None` when there is none.
+/// Takes one step of deleting what a feed that was given up has left. Returns whether nothing is left.
+pub(in crate::postgres) async fn clear_step(session: &Session, chain: ChainId) -> Result<bool, Fault> {
+    let chain = chain.to_string();
+    let entries = bigint(STEP_ENTRIES_MAX);
+    within(LOCKED_PATIENCE, session.command(BEGIN)).await?;
+    let locked = within(LOCKED_PATIENCE, session.rows(LOCK, [&chain])).await?;
+    let is_clearing = locked.first().map_or(Ok(false), |row| row.try_get(1))?;
+    if !is_clearing {
+        roll_back(session).await?;
+        return Ok(true);
+    }
+    within(WRITTEN_PATIENCE, async {
+        let deleted = session.rows(CLEAR_ENTRIES, [&chain, &entries]).await?.len()
+            + session.rows(CLEAR_VALUES, [&chain, &entries]).await?.len();
+        if deleted == 0 {
+            session.run(CLEARED, [&chain]).await?;
+        }
+        session.command(COMMIT).await?;
+        Ok(deleted == 0)
+    })
+    .await
+}
+
+/// Begins a feed anew; what it had is out of sight, and left for [`clear_step`]. `None` when there is none.
 pub(in crate::postgres) async fn restart(
     session: &Session,
     chain: ChainId,
@@ -87,19 +115,13 @@ pub(in crate::postgres) async fn restart(
     let Some(before) = lock(session, &name).await? else {
         return Ok(None);
     };
-    let info = ChainInfo {
-        epoch: before.epoch.raised(now),
-        min_seq: before.head.next(),
-        block: None,
-        finalized: None,
-        ..before
-    };
-    let (epoch, min_seq) = (bigint(info.epoch.get()), bigint(info.min_seq.get()));
-    for statement in [DELETE_ALL_BLOCKS, DELETE_ALL_ENTRIES, DELETE_ALL_VALUES] {
-        within(WRITTEN_PATIENCE, session.run(statement, [&name])).await?;
-    }
+    let info = before.anew(now);
+    let (epoch, anew_after) = (bigint(info.epoch.get()), bigint(before.head.get()));
+    let (head, min_seq) = (bigint(info.head.get()), bigint(info.min_seq.get()));
     within(WRITTEN_PATIENCE, async {
-        session.run(BEGIN_ANEW, [&name, &epoch, &min_seq]).await?;
+        // There are no more of them than a reorg may reach.
+        session.run(DELETE_ALL_BLOCKS, [&name]).await?;
+        session.run(BEGIN_ANEW, [&name, &epoch, &head, &min_seq, &anew_after]).await?;
         session.command(COMMIT).await
     })
     .await?;

@@ -13,7 +13,7 @@ use super::super::fault::Fault;
 use super::super::readers::Readers;
 use super::super::rows::{self, bigint};
 use super::statements::{BLOCKS, CHAINS, INFO, LOG, SEQ_AT, VALUES};
-use super::{block_ref, hash, json, log as log_of};
+use super::{INFO_COLUMNS, block_ref, hash, json, log as log_of};
 use crate::{
     CHAIN_ENTRIES_MAX, CHAIN_SLICE_BYTES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainSlice,
     ChainValues, ChainValuesRequest, KeptBlock, StoreError,
@@ -72,19 +72,16 @@ pub(in crate::postgres) async fn log(
     let chain = super::info(first, 0)?;
     let mut found = Vec::with_capacity(rows.len());
     for row in &rows {
-        if !rows::is_null(row, 8)? {
-            found.push(entry(row, 8)?);
+        if !rows::is_null(row, INFO_COLUMNS)? {
+            found.push(entry(row, INFO_COLUMNS)?);
         }
     }
     found.sort_unstable_by_key(|entry: &ChainEntry| entry.seq);
-    let is_shortened = !found.is_empty() && rows::count(first, 18)? > found.len() as u64;
     let covered = match request.up_to {
         None => chain.head,
-        Some(_) => rows::seq_or_null(first, 19)?.unwrap_or(Seq::ZERO),
+        Some(_) => rows::seq_or_null(first, INFO_COLUMNS + 10)?.unwrap_or(Seq::ZERO),
     };
-    let mut slice = ChainSlice::of(chain, covered, found, limit);
-    slice.has_more |= is_shortened;
-    Ok(Some(slice))
+    Ok(Some(ChainSlice::of(chain, covered, found, limit)))
 }
 
 /// `seq, kind, block, log, hash, time, topic, payload, state, first`.
@@ -177,16 +174,20 @@ fn values_of(
     let head = chain.block.map(|block| block.number).unwrap_or_default();
     let block = up_to.map_or(head, |number| number.min(head));
     // Without an event that is kept, what is known ends before the oldest.
-    let (seq, log) = match rows::seq_or_null(first, 8)? {
+    let (seq, log) = match rows::seq_or_null(first, INFO_COLUMNS)? {
         None => (chain.min_seq.prev(), 0),
-        Some(seq) if super::block_number(first, 9)? == block => (seq, log_of(first, 10)?),
+        Some(seq) if super::block_number(first, INFO_COLUMNS + 1)? == block => {
+            (seq, log_of(first, INFO_COLUMNS + 2)?)
+        }
         Some(seq) => (seq, 0),
     };
+    /// Behind the last event: `topic, key, value`.
+    const VALUE: usize = INFO_COLUMNS + 3;
     let mut values = Vec::new();
     for row in rows {
-        let key: Option<&str> = row.try_get(12)?;
+        let key: Option<&str> = row.try_get(VALUE + 1)?;
         if key.is_some() {
-            values.push((topic(row, 11)?, value_key(row, 12)?, rows::body(row, 13)?));
+            values.push((topic(row, VALUE)?, value_key(row, VALUE + 1)?, rows::body(row, VALUE + 2)?));
         }
     }
     values.sort_unstable_by(|(topic, key, _), (other_topic, other_key, _)| {

@@ -3,7 +3,7 @@
 /// The columns that [`super::info`] reads.
 macro_rules! info_columns {
     () => {
-        "c.epoch, c.head, c.min_seq, c.finalized, c.gap_after, c.gap_to, b.number, b.hash"
+        "c.epoch, c.head, c.min_seq, c.finalized, c.gap_after, c.gap_to, b.number, b.hash, c.anew_after"
     };
 }
 
@@ -24,7 +24,7 @@ pub(super) const CREATE: &str = "\
     INSERT INTO chain (chain, epoch, head, min_seq, version, created_at) VALUES ($1, $2, 0, 1, 0, $3) \
     ON CONFLICT DO NOTHING";
 
-pub(super) const LOCK: &str = "SELECT version FROM chain WHERE chain = $1 FOR UPDATE";
+pub(super) const LOCK: &str = "SELECT version, clearing FROM chain WHERE chain = $1 FOR UPDATE";
 
 pub(super) const TREE: &str = "\
     SELECT number, hash, parent, canonical FROM chain_block WHERE chain = $1 ORDER BY number";
@@ -95,45 +95,45 @@ pub(super) const BLOCKS: &str = "\
         SELECT * FROM chain_block b WHERE b.chain = $1 AND b.hash = w.hash LIMIT 1 \
     ) b";
 
-/// Of each topic the events after a seq, and the revokes that take back something of them that the reader may hold; the first so many
-/// of all, and of those no more than fit into so many bytes ($6), one at least. What a revoke took back that is trimmed, nobody knows, so
-/// that everybody may hold it. Each row has how many there would be without the bytes, and the last event that holds up to the height
-/// that was asked for ($4), if there is one. There is one row at least when the feed exists.
+/// Of each topic the events after a seq, and the revokes that take back something of them that the reader may hold; at most so many of
+/// each, and of a topic no more than one behind those that come to so many bytes ($6). What a revoke took back that is trimmed, nobody
+/// knows, so that everybody may hold it. Each row has the last event that holds up to the height that was asked for ($4), if there is one.
+/// There is one row at least when the feed exists.
 pub(super) const LOG: &str = concat!(
     "SELECT ",
     info_columns!(),
-    ", e.seq, e.kind, e.block, e.log, e.hash, e.time, e.topic, e.payload, e.state, e.first, e.found, l.seq FROM chain c ",
+    ", e.seq, e.kind, e.block, e.log, e.hash, e.time, e.topic, e.payload, e.state, e.first, l.seq FROM chain c ",
     newest_block!(),
     " LEFT JOIN LATERAL ( \
-          SELECT m.*, count(*) OVER () AS found, \
-              sum(coalesce(octet_length(m.payload), 0) + coalesce(octet_length(m.state), 0)) OVER ( \
-                  ORDER BY m.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING \
+          SELECT x.seq, x.kind, x.block, x.log, x.hash, x.time, x.topic, x.payload, x.state, x.first \
+          FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
+              SELECT y.*, sum(coalesce(octet_length(y.payload), 0) + coalesce(octet_length(y.state), 0)) OVER ( \
+                  ORDER BY y.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING \
               ) AS bytes_before \
-          FROM ( \
-              SELECT u.* FROM ( \
-                  SELECT x.* FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
-                      SELECT * FROM chain_entry e \
-                      WHERE e.chain = $1 AND e.topic = t.topic AND e.seq > $3 AND e.void_at IS NULL AND e.block <= $4 \
-                      ORDER BY e.seq LIMIT $5 \
-                  ) x \
-                  UNION ALL \
-                  SELECT x.* FROM ( \
-                      SELECT * FROM chain_entry r \
-                      WHERE r.chain = $1 AND r.kind = 'revoke' AND r.seq > $3 AND r.first <= $3 \
-                          AND (r.first < c.min_seq OR EXISTS ( \
-                              SELECT 1 FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
-                                  SELECT 1 FROM chain_entry v \
-                                  WHERE v.chain = $1 AND v.topic = t.topic AND v.seq >= r.first AND v.seq <= $3 \
-                                      AND v.void_at = r.seq LIMIT 1 \
-                              ) v \
-                          )) ORDER BY r.seq LIMIT $5 \
-                  ) x \
-              ) u ORDER BY u.seq LIMIT $5 \
-          ) m \
-      ) e ON coalesce(e.bytes_before, 0) < $6::bigint \
+              FROM ( \
+                  SELECT * FROM chain_entry e \
+                  WHERE e.chain = $1 AND e.topic = t.topic AND e.seq > $3 AND e.seq >= c.min_seq AND e.void_at IS NULL \
+                      AND e.block <= $4 \
+                  ORDER BY e.seq LIMIT $5 \
+              ) y \
+          ) x WHERE coalesce(x.bytes_before, 0) < $6::bigint \
+          UNION ALL \
+          SELECT x.seq, x.kind, x.block, x.log, x.hash, x.time, x.topic, x.payload, x.state, x.first FROM ( \
+              SELECT * FROM chain_entry r \
+              WHERE r.chain = $1 AND r.kind = 'revoke' AND r.seq > $3 AND r.seq >= c.min_seq AND r.first <= $3 \
+                  AND (r.first < c.min_seq OR EXISTS ( \
+                      SELECT 1 FROM unnest($2::text[]) AS t (topic) CROSS JOIN LATERAL ( \
+                          SELECT 1 FROM chain_entry v \
+                          WHERE v.chain = $1 AND v.topic = t.topic AND v.seq >= r.first AND v.seq <= $3 \
+                              AND v.void_at = r.seq LIMIT 1 \
+                      ) v \
+                  )) ORDER BY r.seq LIMIT $5 \
+          ) x \
+      ) e ON true \
       LEFT JOIN LATERAL ( \
           SELECT seq FROM chain_entry \
           WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND block <= $4 AND $4 < 9223372036854775807 \
+              AND NOT c.clearing \
           ORDER BY block DESC, log DESC, seq DESC LIMIT 1 \
       ) l ON true WHERE c.chain = $1"
 );
@@ -144,6 +144,7 @@ macro_rules! last_event {
         "LEFT JOIN LATERAL ( \
              SELECT seq, block, log FROM chain_entry \
              WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND (block, log) <= ($2::bigint, $3::bigint) \
+                 AND NOT c.clearing \
              ORDER BY block DESC, log DESC, seq DESC LIMIT 1 \
          ) l ON true"
     };
@@ -176,7 +177,7 @@ pub(super) const VALUES: &str = concat!(
                   WHERE w.chain = $1 AND w.topic = t.topic AND w.key = named.key AND w.block <= $2 \
                   ORDER BY w.seq DESC LIMIT 1 \
               ) x WHERE named.key IS NOT NULL LIMIT $7 \
-          ) x WHERE t.topic >= $5 COLLATE \"C\" \
+          ) x WHERE t.topic >= $5 COLLATE \"C\" AND NOT c.clearing \
       ) v ON true WHERE c.chain = $1"
 );
 
@@ -214,11 +215,26 @@ pub(super) const RAISE_EPOCH: &str = "\
     UPDATE chain SET epoch = $2, head = $3, gap_after = $4, gap_to = $3, version = version + 1 WHERE chain = $1";
 
 pub(super) const DELETE_ALL_BLOCKS: &str = "DELETE FROM chain_block WHERE chain = $1";
-pub(super) const DELETE_ALL_ENTRIES: &str = "DELETE FROM chain_entry WHERE chain = $1";
-pub(super) const DELETE_ALL_VALUES: &str = "DELETE FROM chain_value WHERE chain = $1";
 
 pub(super) const BEGIN_ANEW: &str = "\
-    UPDATE chain SET epoch = $2, min_seq = $3, finalized = NULL, version = version + 1 WHERE chain = $1";
+    UPDATE chain SET epoch = $2, head = $3, min_seq = $4, anew_after = $5, finalized = NULL, clearing = true, \
+        version = version + 1 \
+    WHERE chain = $1";
+
+/// Deletes some of the entries that a feed which was given up has left, and tells of each.
+pub(super) const CLEAR_ENTRIES: &str = "\
+    DELETE FROM chain_entry WHERE chain = $1 AND seq IN ( \
+        SELECT e.seq FROM chain c CROSS JOIN chain_entry e \
+        WHERE c.chain = $1 AND e.chain = $1 AND e.seq <= c.anew_after ORDER BY e.seq LIMIT $2 \
+    ) RETURNING 1";
+
+pub(super) const CLEAR_VALUES: &str = "\
+    DELETE FROM chain_value WHERE chain = $1 AND (topic, key, seq) IN ( \
+        SELECT v.topic, v.key, v.seq FROM chain c CROSS JOIN chain_value v \
+        WHERE c.chain = $1 AND v.chain = $1 AND v.seq <= c.anew_after ORDER BY v.seq LIMIT $2 \
+    ) RETURNING 1";
+
+pub(super) const CLEARED: &str = "UPDATE chain SET clearing = false WHERE chain = $1";
 
 /// All of them.
 #[cfg(test)]
@@ -254,7 +270,8 @@ pub(in crate::postgres) const ALL: &[&str] = &[
     NEXT_CHAIN,
     RAISE_EPOCH,
     DELETE_ALL_BLOCKS,
-    DELETE_ALL_ENTRIES,
-    DELETE_ALL_VALUES,
     BEGIN_ANEW,
+    CLEAR_ENTRIES,
+    CLEAR_VALUES,
+    CLEARED,
 ];

@@ -12,13 +12,15 @@ use gapless_proto::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::columns::{Columns, integer};
-use super::info;
+use super::{info, is_clearing};
 use crate::{ChainInfo, ChainNews, Ingested, Ingestion};
 
 /// Why nothing is taken.
 pub(in crate::sqlite) enum Refused {
     Block(BlockRefusal),
     Event(EventRefusal),
+    /// What the feed that was given up has left isn't deleted yet.
+    Clearing,
 }
 
 impl From<BlockRefusal> for Refused {
@@ -61,6 +63,9 @@ pub(in crate::sqlite) fn ingest(
         Some(info) => info,
         None => feed.create(now)?,
     };
+    if tree.is_none() && is_clearing(connection, &feed.chain)? {
+        return Ok(Err(Refused::Clearing));
+    }
     let tree = tree.map_or_else(|| feed.load_tree(), Ok)?;
     let (mut tree, stretches) = match plan(tree, ingestion.blocks, ingestion.head) {
         Ok(planned) => planned,
@@ -118,6 +123,7 @@ impl Feed<'_> {
             block: None,
             finalized: None,
             rewound: None,
+            anew_after: None,
         })
     }
 

@@ -4,7 +4,7 @@ use gapless_proto::{ChainId, Seq, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::columns::{Columns, integer};
-use super::info;
+use super::{info, is_clearing};
 use crate::{ChainInfo, ChainNews, Rewound};
 
 /// How many entries a step of a trim deletes at most.
@@ -16,6 +16,9 @@ pub(in crate::sqlite) fn trim_step(
     chain: ChainId,
     below: Seq,
 ) -> rusqlite::Result<Option<(Seq, bool)>> {
+    if !clear_step(connection, chain)? {
+        return Ok(info(connection, &chain.to_string())?.map(|info| (info.min_seq, false)));
+    }
     let chain = chain.to_string();
     let Some(info) = info(connection, &chain)? else {
         return Ok(None);
@@ -88,7 +91,32 @@ pub(in crate::sqlite) fn raise_epochs(
     Ok(news)
 }
 
-/// Begins a feed anew. `None` when there is none.
+/// Takes one step of deleting what a feed that was given up has left. Returns whether nothing is left.
+pub(in crate::sqlite) fn clear_step(connection: &Connection, chain: ChainId) -> rusqlite::Result<bool> {
+    let chain = chain.to_string();
+    if !is_clearing(connection, &chain)? {
+        return Ok(true);
+    }
+    let mut deleted = 0;
+    for statement in [
+        "DELETE FROM chain_entry WHERE chain = ?1 AND seq IN (
+             SELECT e.seq FROM chain c CROSS JOIN chain_entry e
+              WHERE c.chain = ?1 AND e.chain = ?1 AND e.seq <= c.anew_after ORDER BY e.seq LIMIT ?2)",
+        "DELETE FROM chain_value WHERE chain = ?1 AND (topic, key, seq) IN (
+             SELECT v.topic, v.key, v.seq FROM chain c CROSS JOIN chain_value v
+              WHERE c.chain = ?1 AND v.chain = ?1 AND v.seq <= c.anew_after ORDER BY v.seq LIMIT ?2)",
+    ] {
+        let params = params![chain, integer(STEP_ENTRIES_MAX)];
+        deleted += connection.prepare_cached(statement)?.execute(params)?;
+    }
+    if deleted > 0 {
+        return Ok(false);
+    }
+    connection.prepare_cached("UPDATE chain SET clearing = 0 WHERE chain = ?1")?.execute(params![chain])?;
+    Ok(true)
+}
+
+/// Begins a feed anew; what it had is out of sight, and left for [`clear_step`]. `None` when there is none.
 pub(in crate::sqlite) fn restart(
     connection: &Connection,
     chain: ChainId,
@@ -98,19 +126,20 @@ pub(in crate::sqlite) fn restart(
     let Some(before) = info(connection, &name)? else {
         return Ok(None);
     };
-    for table in ["chain_block", "chain_entry", "chain_value"] {
-        connection.execute(&format!("DELETE FROM {table} WHERE chain = ?1"), params![name])?;
-    }
-    let info = ChainInfo {
-        epoch: before.epoch.raised(now),
-        min_seq: before.head.next(),
-        block: None,
-        finalized: None,
-        ..before
-    };
+    let info = before.anew(now);
+    // There are no more of them than a reorg may reach.
+    connection.execute("DELETE FROM chain_block WHERE chain = ?1", params![name])?;
     connection.execute(
-        "UPDATE chain SET epoch = ?2, min_seq = ?3, finalized = NULL WHERE chain = ?1",
-        params![name, integer(info.epoch.get()), integer(info.min_seq.get())],
+        "UPDATE chain
+            SET epoch = ?2, head = ?3, min_seq = ?4, anew_after = ?5, finalized = NULL, clearing = 1
+          WHERE chain = ?1",
+        params![
+            name,
+            integer(info.epoch.get()),
+            integer(info.head.get()),
+            integer(info.min_seq.get()),
+            integer(before.head.get())
+        ],
     )?;
     Ok(Some(ChainNews { chain, info, entries: Vec::new() }))
 }

@@ -7,6 +7,7 @@ use gapless_proto::{BlockHash, BlockNumber, BlockRef, Body, ChainId, ChainPoint,
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::columns::{Columns, integer};
+use super::is_clearing;
 use crate::{
     CHAIN_ENTRIES_MAX, CHAIN_SLICE_BYTES_MAX, CHAIN_VALUES_MAX, ChainInfo, ChainLogRequest, ChainSlice,
     ChainValues, ChainValuesRequest, KeptBlock, StoreError,
@@ -64,7 +65,7 @@ pub(in crate::sqlite) fn log(
     let limit = request.limit.clamp(1, CHAIN_ENTRIES_MAX);
     let mut found = revokes(&transaction, &chain, request, info.min_seq, limit + 1)?;
     for topic in &request.topics {
-        found.extend(events(&transaction, &chain, topic, request, limit)?);
+        found.extend(events(&transaction, &chain, topic, request, info.min_seq, limit)?);
     }
     found.sort_by_key(|entry| entry.seq);
     let covered = match request.up_to {
@@ -83,16 +84,18 @@ fn events(
     chain: &str,
     topic: &Topic,
     request: &ChainLogRequest,
+    min_seq: Seq,
     limit: u32,
 ) -> rusqlite::Result<Vec<ChainEntry>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, block, hash, time, log, topic, payload, state FROM chain_entry
-          WHERE chain = ?1 AND topic = ?2 AND seq > ?3 AND void_at IS NULL AND block <= ?4
+          WHERE chain = ?1 AND topic = ?2 AND seq > ?3 AND seq >= ?6 AND void_at IS NULL AND block <= ?4
           ORDER BY seq LIMIT ?5",
     )?;
     let up_to = request.up_to.map_or(i64::MAX, |number| integer(number.get()));
-    let rows = statement
-        .query_map(params![chain, topic.as_str(), integer(request.after.get()), up_to, limit + 1], event)?;
+    let (after, min_seq) = (integer(request.after.get()), integer(min_seq.get()));
+    let params = params![chain, topic.as_str(), after, up_to, limit + 1, min_seq];
+    let rows = statement.query_map(params, event)?;
     let (mut events, mut bytes) = (Vec::new(), 0);
     for event in rows {
         let event = event?;
@@ -116,7 +119,7 @@ fn revokes(
 ) -> rusqlite::Result<Vec<ChainEntry>> {
     let mut statement = connection.prepare_cached(
         "SELECT r.seq, r.block, r.log, r.first FROM chain_entry r
-          WHERE r.chain = ?1 AND r.kind = 'revoke' AND r.seq > ?2 AND r.first <= ?2
+          WHERE r.chain = ?1 AND r.kind = 'revoke' AND r.seq > ?2 AND r.seq >= ?5 AND r.first <= ?2
             AND (r.first < ?5 OR EXISTS (
                 SELECT 1 FROM json_each(?3) t CROSS JOIN chain_entry e
                  WHERE e.chain = ?1 AND e.topic = t.value AND e.seq >= r.first AND e.seq <= ?2
@@ -180,7 +183,8 @@ pub(in crate::sqlite) fn values(
     let log = if last.block == block { last.log } else { 0 };
     let limit = request.limit.clamp(1, CHAIN_VALUES_MAX) as usize;
     let mut values = Vec::new();
-    for topic in request.topics.iter().collect::<BTreeSet<_>>() {
+    let topics = if is_clearing(&transaction, &chain)? { &[][..] } else { &request.topics };
+    for topic in topics.iter().collect::<BTreeSet<_>>() {
         let after = match &request.after {
             Some((passed, _)) if topic < passed => continue,
             Some((passed, key)) if topic == passed => key.as_str(),
@@ -236,6 +240,9 @@ fn last_event(
     chain: &str,
     point: ChainPoint,
 ) -> rusqlite::Result<Option<(Seq, ChainPoint)>> {
+    if is_clearing(connection, chain)? {
+        return Ok(None);
+    }
     let mut statement = connection.prepare_cached(
         "SELECT seq, block, log FROM chain_entry
           WHERE chain = ?1 AND kind = 'event' AND void_at IS NULL AND (block, log) <= (?2, ?3)
