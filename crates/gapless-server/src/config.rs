@@ -142,6 +142,8 @@ pub struct ChainsConfig {
     pub replay_entries: u64,
     /// Between two looks for what is older.
     pub trim_interval: Duration,
+    /// How long a feed may stand still while its node has more.
+    pub stall_max: Duration,
 }
 
 impl Default for ChainsConfig {
@@ -152,6 +154,7 @@ impl Default for ChainsConfig {
             reorg_blocks_max: 1_024,
             replay_entries: 10_000_000,
             trim_interval: Duration::from_secs(60),
+            stall_max: Duration::from_secs(120),
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::chains::{self, Chains};
 use crate::config::{AuthConfig, Config};
 use crate::hub::{self, HubHandle, HubReader, SessionHandle};
 use crate::meters::Meters;
+use crate::tips::ChainTips;
 use crate::{exposition, http, listener, upgrade};
 
 /// How many sessions are loaded at a time, so that a crowd that comes back at once doesn't keep the store from all others.
@@ -33,6 +34,7 @@ pub(crate) struct Gateway {
     store: Arc<dyn Store>,
     hub: HubHandle,
     chains: Arc<Chains>,
+    tips: ChainTips,
     authenticator: Authenticator,
     meters: Arc<Meters>,
     /// Tells the sessions of this process from those of others in the logs.
@@ -45,13 +47,14 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    fn new(config: Config, store: Arc<dyn Store>) -> (Arc<Self>, HubReader) {
+    fn new(config: Config, store: Arc<dyn Store>, tips: ChainTips) -> (Arc<Self>, HubReader) {
         exposition::install();
         let meters = Arc::new(Meters::new());
         let (hub, reader) = HubHandle::new(config.hub, Arc::clone(&meters));
         let gateway = Self {
             authenticator: Authenticator::new(config.auth.clone()),
             chains: Arc::new(Chains::new(config.chains.confirmations, Arc::clone(&store))),
+            tips,
             config,
             store,
             hub,
@@ -84,6 +87,11 @@ impl Gateway {
     /// The chains that somebody follows.
     pub(crate) fn chains(&self) -> &Arc<Chains> {
         &self.chains
+    }
+
+    /// How the chains do that this process follows.
+    pub(crate) fn tips(&self) -> &ChainTips {
+        &self.tips
     }
 
     /// Who tells whose a token is.
@@ -161,19 +169,22 @@ pub enum RunError {
 /// Serves until `shutdown` completes, then drains: tells every session to come back elsewhere, answers what is under way,
 /// and returns once all sessions and tasks have ended. Drains in the same way before it returns an error.
 ///
+/// `tips` is told of the chains that this process follows, if it follows any.
+///
 /// The store stays open; closing it afterwards is the caller's.
 pub async fn run(
     listener: TcpListener,
     config: Config,
     store: Arc<dyn Store>,
     news: NewsReceiver,
+    tips: ChainTips,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     if config.auth == AuthConfig::Open && !is_local {
         return Err(RunError::OpenToTheWorld);
     }
-    let (gateway, reader) = Gateway::new(config, store);
+    let (gateway, reader) = Gateway::new(config, store, tips);
     let router = http::service(&gateway, get(upgrade::upgrade));
     let mut upkeep = upkeep(&gateway, reader, news);
     let ended = tokio::select! {

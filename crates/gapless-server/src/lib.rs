@@ -17,6 +17,7 @@ mod refusal;
 mod session;
 mod socket;
 mod store_trouble;
+mod tips;
 mod upgrade;
 mod write_limit;
 
@@ -30,3 +31,4 @@ pub use config::{
     UpkeepConfig,
 };
 pub use gateway::{RunError, run};
+pub use tips::ChainTips;

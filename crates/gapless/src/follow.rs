@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use gapless_chain::{Follower, NodeUrl, Report};
-use gapless_proto::ChainId;
+use gapless_server::ChainTips;
 use gapless_store::Store;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -53,7 +53,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let (store, _news) =
             gapless_store::open(&store_url).await.with_context(|| format!("opening {store_url}"))?;
         let stop = CancellationToken::new();
-        let mut followers = start(chains, &store, chains_config.reorg_blocks_max, &stop)?;
+        let mut followers =
+            start(chains, &store, chains_config.reorg_blocks_max, &ChainTips::default(), &stop)?;
         signals.next().await;
         stop.cancel();
         while followers.join_next().await.is_some() {}
@@ -79,11 +80,12 @@ pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<Vec<FollowedChain>> {
     files.iter().map(|path| FollowedChain::read(path, &[])).collect()
 }
 
-/// Follows chains, each in a task, until `stop` says otherwise.
+/// Follows chains, each in a task, until `stop` says otherwise; tells `tips` how far they are.
 pub(crate) fn start(
     chains: Vec<FollowedChain>,
     store: &Arc<dyn Store>,
     window: u64,
+    tips: &ChainTips,
     stop: &CancellationToken,
 ) -> anyhow::Result<JoinSet<()>> {
     let mut tasks = JoinSet::new();
@@ -93,13 +95,12 @@ pub(crate) fn start(
         let (reports, told) = mpsc::channel(REPORTS_MAX);
         let follower = Follower::new(config, topics, Arc::clone(store), reports)?;
         tasks.spawn(follower.run(stop.clone().cancelled_owned()));
-        tasks.spawn(write_down(chain, told));
+        tasks.spawn(write_down(Journal::new(chain, tips.clone()), told));
     }
     Ok(tasks)
 }
 
-async fn write_down(chain: ChainId, mut reports: mpsc::Receiver<Report>) {
-    let mut journal = Journal::new(chain);
+async fn write_down(mut journal: Journal, mut reports: mpsc::Receiver<Report>) {
     while let Some(report) = reports.recv().await {
         journal.write_down(report);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use gapless_server::Config;
+use gapless_server::{ChainTips, Config};
 use gapless_store::{NewsReceiver, Store};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -60,9 +60,9 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         say(demo::how_to_try(address, &config.auth)?)?;
     }
     info!(%address, store = %config.store, "serving");
-    let stop = CancellationToken::new();
-    let mut followers = follow::start(chains, &store, config.chains.reorg_blocks_max, &stop)?;
-    let ended = run_gateway(listener, config, Arc::clone(&store), news, signals).await;
+    let (stop, tips) = (CancellationToken::new(), ChainTips::default());
+    let mut followers = follow::start(chains, &store, config.chains.reorg_blocks_max, &tips, &stop)?;
+    let ended = run_gateway(listener, config, Arc::clone(&store), news, tips, signals).await;
     stop.cancel();
     while followers.join_next().await.is_some() {}
     store.close().await;
@@ -76,6 +76,7 @@ async fn run_gateway(
     config: Config,
     store: Arc<dyn Store>,
     news: NewsReceiver,
+    tips: ChainTips,
     mut signals: Signals,
 ) -> anyhow::Result<()> {
     let (tell, told) = oneshot::channel::<()>();
@@ -83,7 +84,7 @@ async fn run_gateway(
         // A sender that is gone means that there is nobody left to serve for.
         let _ = told.await;
     };
-    let mut running = std::pin::pin!(gapless_server::run(listener, config, store, news, until_told));
+    let mut running = std::pin::pin!(gapless_server::run(listener, config, store, news, tips, until_told));
     tokio::select! {
         ended = &mut running => return ended.context("serving"),
         () = signals.next() => {}

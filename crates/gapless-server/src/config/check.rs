@@ -153,6 +153,7 @@ impl Reader<'_> {
             confirmations: self.number("chains.confirmations", 0..=1_000_000),
             reorg_blocks_max: self.number("chains.reorg_blocks_max", 1..=100_000),
             replay_entries: self.number("chains.replay_entries", 1..=ENTRIES_MAX),
+            stall_max: self.time("chains.stall_max", MOMENT..=HOUR),
             trim_interval: self.time("chains.trim_interval", MOMENT..=HOUR),
         }
     }

@@ -85,6 +85,11 @@ pub const KEYS: &[Key] = &[
         "10000000",
         "how many of a chain's newest entries are kept for those who come back; older ones go once no reorg reaches them",
     ),
+    Key::new(
+        "chains.stall_max",
+        "2m",
+        "how long a chain that is followed here may stand still while its node has more, until the server isn't ready",
+    ),
     Key::new("chains.trim_interval", "1m", "the time between two looks for entries that needn't be kept"),
     Key::new("log.format", "text", "the log's form: text or json"),
     Key::new("log.level", "info", "what is logged: error, warn, info, debug or trace"),

@@ -19,8 +19,12 @@ use crate::store_trouble;
 /// How this server is.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct HealthAnswer {
-    /// `live` or `ready`; if it isn't ready, why: `draining` or `store_unavailable`.
+    /// `live` or `ready`; if it isn't ready, why: `draining`, `store_unavailable` or `chain_stalled`.
     status: &'static str,
+    /// The chains that this server follows and that stand still though their nodes have more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    chains: Vec<String>,
 }
 
 /// How long the store may take to say that it is well.
@@ -32,7 +36,7 @@ const STORE_CHECK_MAX: Duration = Duration::from_secs(2);
     responses((status = 200, body = HealthAnswer)),
 )]
 pub(crate) async fn live() -> Json<HealthAnswer> {
-    Json(HealthAnswer { status: "live" })
+    Json(HealthAnswer { status: "live", chains: Vec::new() })
 }
 
 /// Whether it can serve. Send it no clients if it can't.
@@ -41,15 +45,19 @@ pub(crate) async fn live() -> Json<HealthAnswer> {
     responses((status = 200, body = HealthAnswer), (status = 503, body = HealthAnswer)),
 )]
 pub(crate) async fn ready(State(gateway): State<Arc<Gateway>>) -> (StatusCode, Json<HealthAnswer>) {
+    let stalled = gateway.tips().stalled(gateway.config().chains.stall_max);
+    let chains: Vec<_> = stalled.iter().map(ToString::to_string).collect();
     let (code, status) = if gateway.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining")
     } else if let Err(error) = check_store(&gateway).await {
         store_trouble::tell(&error, "say that it is well");
         (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable")
+    } else if !chains.is_empty() {
+        (StatusCode::SERVICE_UNAVAILABLE, "chain_stalled")
     } else {
         (StatusCode::OK, "ready")
     };
-    (code, Json(HealthAnswer { status }))
+    (code, Json(HealthAnswer { status, chains }))
 }
 
 async fn check_store(gateway: &Gateway) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gapless_core::{Append, Appended, Authority, History, Operation};
 use gapless_proto::{Body, ConvId, DeviceId, Key, Seq, Timestamp, UserId};
-use gapless_server::{AuthConfig, Authenticator, Config, RunError, Scopes, Secret, TokenRequest};
+use gapless_server::{AuthConfig, Authenticator, ChainTips, Config, RunError, Scopes, Secret, TokenRequest};
 use gapless_store::{CommitNews, Creation, NewsReceiver, PAGE_ENTRIES_MAX, Store, StoreUrl};
 use gapless_testkit::SharedPostgres;
 use tempfile::TempDir;
@@ -24,6 +24,7 @@ pub(crate) struct TestServer {
     config: Config,
     store: Arc<dyn Store>,
     running: Running,
+    tips: ChainTips,
     url: StoreUrl,
     _folder: TempDir,
     /// Keeps a channel open that nobody sends to.
@@ -68,8 +69,9 @@ impl TestServer {
     ) -> Self {
         let mut config = Config { auth: signed_with(SECRET), ..Config::default() };
         configure(&mut config);
-        let running = Running::start(&config, &store, news).await;
-        Self { config, store, running, url: sqlite_in(&folder), _folder: folder, silence: None }
+        let tips = ChainTips::default();
+        let running = Running::start(&config, &store, news, &tips).await;
+        Self { config, store, running, tips, url: sqlite_in(&folder), _folder: folder, silence: None }
     }
 
     /// Starts one on a store that fails on demand.
@@ -101,7 +103,12 @@ impl TestServer {
         self.store.close().await;
         let (store, news) = gapless_store::open(&self.url).await.unwrap();
         self.store = store;
-        self.running = Running::start(&self.config, &self.store, news).await;
+        self.running = Running::start(&self.config, &self.store, news, &self.tips).await;
+    }
+
+    /// What is told of the chains that are followed beside it.
+    pub(crate) fn tips(&self) -> &ChainTips {
+        &self.tips
     }
 
     /// The SQLite database, past the store that is open on it.
@@ -254,15 +261,21 @@ impl TestServer {
 }
 
 impl Running {
-    async fn start(config: &Config, store: &Arc<dyn Store>, news: NewsReceiver) -> Self {
+    async fn start(config: &Config, store: &Arc<dyn Store>, news: NewsReceiver, tips: &ChainTips) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async {
             let _ = stopped.await;
         };
-        let task =
-            tokio::spawn(gapless_server::run(listener, config.clone(), Arc::clone(store), news, shutdown));
+        let task = tokio::spawn(gapless_server::run(
+            listener,
+            config.clone(),
+            Arc::clone(store),
+            news,
+            tips.clone(),
+            shutdown,
+        ));
         Self { address, stop: Some(stop), task }
     }
 

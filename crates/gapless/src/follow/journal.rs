@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _};
 
 use gapless_chain::{Alarm, NodeState, Report};
 use gapless_proto::ChainId;
+use gapless_server::ChainTips;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use metrics::{counter, gauge, histogram};
 use tracing::{debug, error, info, warn};
@@ -12,6 +13,8 @@ use tracing::{debug, error, info, warn};
 /// Writes down what the follower of one chain tells.
 pub(super) struct Journal {
     chain: ChainId,
+    /// For a gateway beside it.
+    tips: ChainTips,
     /// How far a backfill is, where somebody looks.
     bar: Option<ProgressBar>,
     /// The nodes that have failed since they last answered all.
@@ -19,8 +22,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    pub(super) fn new(chain: ChainId) -> Self {
-        Self { chain, bar: None, failing: BTreeSet::new() }
+    pub(super) fn new(chain: ChainId, tips: ChainTips) -> Self {
+        Self { chain, tips, bar: None, failing: BTreeSet::new() }
     }
 
     pub(super) fn write_down(&mut self, report: Report) {
@@ -29,6 +32,7 @@ impl Journal {
         match report {
             Report::Node { node, state } => self.node(node, state),
             Report::Heads { head, have, .. } => {
+                self.tips.handle_heads(chain, head.number, have.map(|have| have.number));
                 let have = have.map_or(0, |have| have.number.get());
                 gauge!("gapless_chain_lag_blocks", &label())
                     .set(head.number.get().saturating_sub(have) as f64);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 
-use gapless_server::{AuthConfig, Config, Scopes};
+use gapless_server::{AuthConfig, ChainTips, Config, Scopes};
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -53,6 +53,11 @@ impl Api {
     pub(crate) async fn of(server: TestServer) -> Self {
         let description = Description::fetch(server.address()).await;
         Self { server, description }
+    }
+
+    /// What is told of the chains that are followed beside it.
+    pub(crate) fn tips(&self) -> &ChainTips {
+        self.server.tips()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

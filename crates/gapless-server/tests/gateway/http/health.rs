@@ -1,5 +1,8 @@
 //! Whether the server is well.
 
+use std::time::{Duration, Instant};
+
+use gapless_proto::{BlockNumber, ChainId};
 use gapless_server::AuthConfig;
 use gapless_testkit::Postgres;
 use serde_json::json;
@@ -48,6 +51,31 @@ async fn without_its_store_a_server_is_live_and_says_later_in_its_own_words() {
     });
     assert_eq!(taken.await["seq"], 2);
     server.anonymous().get("/ready").await.done();
+}
+
+#[tokio::test]
+async fn a_server_whose_chain_stands_still_while_its_node_has_more_is_not_ready() {
+    let stall_max = Duration::from_millis(50);
+    let server = Api::start_with(|config| config.chains.stall_max = stall_max).await;
+    let number = |number| BlockNumber::new(number).unwrap();
+    let chain = ChainId::new(u64::MAX);
+    let begun = Instant::now();
+    let answer = within(async {
+        loop {
+            server.tips().handle_heads(chain, number(20), Some(number(9)));
+            let answer = server.anonymous().get("/ready").await;
+            if !answer.status.is_success() {
+                break answer;
+            }
+        }
+    });
+    let answer = answer.await;
+    assert!(begun.elapsed() >= stall_max, "it was given no time");
+    assert_eq!(answer.status.as_u16(), 503);
+    assert_eq!(answer.body, r#"{"status":"chain_stalled","chains":["18446744073709551615"]}"#);
+    server.anonymous().get("/live").await.done();
+    server.tips().handle_heads(chain, number(20), Some(number(10)));
+    assert_eq!(server.anonymous().get("/ready").await.done(), json!({"status": "ready"}));
 }
 
 async fn on(postgres: &Postgres) -> Api {
