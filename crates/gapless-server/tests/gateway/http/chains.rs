@@ -169,6 +169,46 @@ async fn an_event_source_is_refused_what_it_may_not_read_and_what_can_not_be() {
     backend.get("/v1/events?topics=chain:7:a").await.refused(404, "NOT_FOUND");
 }
 
+// Chain behaviour 4
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_source_that_takes_nothing_delays_nobody_and_goes_on_when_it_comes_back() {
+    const EVENTS: usize = 3_900;
+    let server = Api::start_with(|config| {
+        config.auth = AuthConfig::Open;
+        config.session.write_stall_max = Duration::from_secs(1);
+    })
+    .await;
+    let backend = server.anonymous().with_header("x-gapless-user", "alice");
+    backend.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+    let mut stuck = Source::open(&backend, "topics=chain:1:transfers", None).await;
+    let mut other = Source::open(&backend, "topics=chain:1:transfers", None).await;
+    assert_eq!((stuck.next().await.0, other.next().await.0), ("subscribed".into(), "subscribed".into()));
+    for height in 2..=40 {
+        let mut large = block(height, "a", "a", 100);
+        for event in large["events"].as_array_mut().unwrap() {
+            event["payload"] = json!("x".repeat(4_000));
+        }
+        backend.post(BLOCKS, &json!({"blocks": [large]})).await.done();
+        for _ in 0..100 {
+            assert_eq!(other.next().await.0, "event");
+        }
+    }
+
+    let mut read = 0;
+    while let Some((name, _)) = stuck.try_next().await {
+        assert_eq!(name, "event");
+        read += 1;
+    }
+    assert!(read < EVENTS, "the kernel took everything");
+    let id = stuck.id.clone();
+    let mut back = Source::open(&backend, "topics=chain:1:transfers", Some(&id)).await;
+    assert_eq!(back.next().await.0, "subscribed");
+    for _ in read..EVENTS {
+        assert_eq!(back.next().await.0, "event");
+    }
+    assert_eq!(back.id, other.id);
+}
+
 // Chain behaviours 1, 2, 7
 #[tokio::test]
 async fn who_pages_through_reorgs_holds_what_who_stays_holds() {
@@ -337,6 +377,11 @@ impl Source {
 
     /// The next event's name and data.
     async fn next(&mut self) -> (String, Value) {
+        self.try_next().await.expect("the stream goes on")
+    }
+
+    /// The same of a stream that may have ended.
+    async fn try_next(&mut self) -> Option<(String, Value)> {
         let event = loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -346,7 +391,7 @@ impl Source {
                 }
                 break event;
             }
-            let chunk = within(self.response.chunk()).await.unwrap().expect("the stream goes on");
+            let chunk = within(self.response.chunk()).await.ok().flatten()?;
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         };
         let field =
@@ -355,7 +400,7 @@ impl Source {
             self.id = id.to_owned();
         }
         self.retry = field("retry").map(|retry| retry.parse().unwrap()).or(self.retry);
-        (field("event").unwrap().to_owned(), serde_json::from_str(field("data").unwrap()).unwrap())
+        Some((field("event").unwrap().to_owned(), serde_json::from_str(field("data").unwrap()).unwrap()))
     }
 }
 
