@@ -1,12 +1,17 @@
 //! The benchmarks: each measures gapless and what it is held against in the same run, in turns.
 
 mod append;
+mod chain_backfill;
+mod chain_latency;
+mod chain_node;
 mod disk;
 mod frames;
 mod idle;
 mod metronome;
 mod page;
 mod plain_sender;
+mod reading_session;
+mod replay;
 mod rows;
 mod send_latency;
 
@@ -27,6 +32,12 @@ pub(crate) enum Bench {
     Page,
     /// The memory of 15,000 connections on which nothing happens
     Idle,
+    /// 100,000 events of a chain from a node into PostgreSQL
+    ChainBackfill,
+    /// How long an event, and a reorg, takes from a node through PostgreSQL to a client
+    ChainLatency,
+    /// 100,000 missed events over WebSocket, and what 1,000 clients that come back cost the database
+    Replay,
 }
 
 /// How much is measured.
@@ -60,6 +71,9 @@ pub(crate) async fn run(
         Bench::SendLatency => send_latency::run(scale, postgres_url).await,
         Bench::Page => page::run(scale, postgres_url).await,
         Bench::Idle => idle::run(scale).await,
+        Bench::ChainBackfill => chain_backfill::run(scale, postgres_url).await,
+        Bench::ChainLatency => chain_latency::run(scale, postgres_url).await,
+        Bench::Replay => replay::run(scale, postgres_url).await,
     }?;
     Ok(match scale {
         Scale::Full => figures,

@@ -13,7 +13,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Finds the `gapless` to examine: the one that the environment names, else the one beside this program.
-pub(crate) fn gapless_binary() -> anyhow::Result<PathBuf> {
+fn gapless_binary() -> anyhow::Result<PathBuf> {
     if let Some(path) = env::var_os(GAPLESS_BIN) {
         return Ok(PathBuf::from(path));
     }
@@ -29,13 +29,25 @@ pub(crate) fn gapless_binary() -> anyhow::Result<PathBuf> {
 
 /// Starts a server on a store, open to everyone on this machine.
 pub(crate) async fn serve(store_url: &str) -> anyhow::Result<Gateway> {
-    let mut command = Command::new(gapless_binary()?);
+    serve_with(store_url, &[]).await
+}
+
+/// The same, with further arguments.
+pub(crate) async fn serve_with(store_url: &str, arguments: &[&str]) -> anyhow::Result<Gateway> {
+    let mut command = gapless_command()?;
     command.args(["serve", "--listen", "127.0.0.1:0", "--auth", "open", "--store", store_url]);
+    command.args(arguments);
+    tokio::task::spawn_blocking(move || Gateway::start(command)).await?
+}
+
+/// The command `gapless`, without arguments.
+pub(crate) fn gapless_command() -> anyhow::Result<Command> {
+    let mut command = Command::new(gapless_binary()?);
     // Whoever runs the lab may have a server of their own configured.
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GAPLESS_")) {
         command.env_remove(name);
     }
-    tokio::task::spawn_blocking(move || Gateway::start(command)).await?
+    Ok(command)
 }
 
 /// Stops a server as an operator would, and waits until it has ended.

@@ -43,6 +43,21 @@ fn idle_runs() {
     assert_figures("idle");
 }
 
+#[test]
+fn chain_backfill_runs() {
+    assert_figures("chain-backfill");
+}
+
+#[test]
+fn chain_latency_runs() {
+    assert_figures("chain-latency");
+}
+
+#[test]
+fn replay_runs() {
+    assert_figures("replay");
+}
+
 /// Runs the experiments on a store; their exit code, their table, their JSON and their page must agree.
 fn experiment_report(store: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();

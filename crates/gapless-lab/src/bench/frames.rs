@@ -15,6 +15,12 @@ pub(super) fn sync(conv: &str, rid: u64, after: u64, limit: u32) -> String {
     frame
 }
 
+/// A frame that subscribes to a topic, from a cursor on if there is one.
+pub(super) fn subscribe(topic: &str, cursor: Option<&str>) -> String {
+    let cursor = cursor.map(|cursor| format!(r#","cursor":"{cursor}""#)).unwrap_or_default();
+    format!(r#"{{"t":"subscribe","rid":1,"topics":["{topic}"]{cursor}}}"#)
+}
+
 /// What a frame of the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Incoming {
@@ -25,11 +31,15 @@ pub(super) enum Incoming {
         /// Where.
         seq: u64,
     },
-    /// An entry was pushed.
+    /// An entry of a conversation was pushed, or an event of a subscription.
     Event {
-        /// Where it is.
+        /// Where it is; 0 when it is of a subscription.
         seq: u64,
     },
+    /// A subscription begins.
+    Subscribed,
+    /// Events of a subscription are void.
+    Revoke,
     /// A page.
     Page,
     /// A question whether we are alive.
@@ -51,6 +61,8 @@ pub(super) fn read(frame: &str) -> Incoming {
         "sent" => Incoming::Sent { rid: number(rest, r#""rid":"#), seq: number(rest, r#""seq":"#) },
         "event" => Incoming::Event { seq: number(rest, r#""seq":"#) },
         "page" => Incoming::Page,
+        "subscribed" => Incoming::Subscribed,
+        "revoke" => Incoming::Revoke,
         "ping" => Incoming::Ping,
         _ => Incoming::Other { is_error: name == "error" },
     }
@@ -81,6 +93,10 @@ mod tests {
             panic!("not a sync")
         };
         assert_eq!((after.get(), limit), (9, Some(50)));
+        for cursor in [None, Some("1:00000000020134:0007:88213")] {
+            let frame = subscribe("chain:1:transfers", cursor);
+            assert_eq!(decode_client_message(&frame).unwrap().encode(), frame);
+        }
         assert_eq!(decode_client_message(PONG).unwrap(), ClientMessage::Pong);
     }
 
@@ -90,6 +106,9 @@ mod tests {
         assert_eq!(read(sent), Incoming::Sent { rid: 12, seq: 345 });
         let event = r#"{"t":"event","conv":"lab","epoch":6,"seq":345,"kind":"message","body":{"seq":1}}"#;
         assert_eq!(read(event), Incoming::Event { seq: 345 });
+        let revoke = r#"{"t":"revoke","sub":1,"fromCursor":"1:00000000020134:0007:88215"}"#;
+        assert_eq!(read(revoke), Incoming::Revoke);
+        assert_eq!(read(r#"{"t":"subscribed","rid":4,"sub":1}"#), Incoming::Subscribed);
         assert_eq!(read(r#"{"t":"error","code":"X"}"#), Incoming::Other { is_error: true });
         assert_eq!(read(r#"{"t":"notice"}"#), Incoming::Other { is_error: false });
     }

@@ -176,7 +176,11 @@ async fn page(socket: &mut Socket, after: u64) -> anyhow::Result<()> {
             Incoming::Page => return Ok(()),
             Incoming::Ping => socket.send(Message::text(frames::PONG)).await?,
             Incoming::Other { is_error: true } => bail!("the server refused: {text}"),
-            Incoming::Sent { .. } | Incoming::Event { .. } | Incoming::Other { is_error: false } => {}
+            Incoming::Sent { .. }
+            | Incoming::Event { .. }
+            | Incoming::Subscribed
+            | Incoming::Revoke
+            | Incoming::Other { is_error: false } => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::{Client, Statement};
 
 use super::{PAGE_ENTRIES, Place, Plan, log};
+use crate::bench::reading_session::SESSION;
 use crate::database::Database;
 
 /// The page of a user, as the store asks for it; [`RawPages::are_ours`] tells if it still does.
@@ -44,11 +45,6 @@ const USER_PAGE: &str = "\
             ORDER BY e.seq LIMIT $4 \
         ) e ORDER BY m.joined_seq, e.seq LIMIT $4 \
     ) e ON true";
-
-/// What the store sets its connections to, as far as it matters to a page.
-const SESSION: &str = "\
-    SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
-    SET enable_mergejoin = off; SET enable_sort = off; SET jit = off";
 
 /// Connections that do nothing but ask for pages.
 pub(super) struct RawPages {
