@@ -105,6 +105,10 @@ impl Walk {
         let state = match bounds.have {
             None => State::Climbing { path: VecDeque::from([head.clone()]) },
             Some(have) if have.hash == head.at.hash => State::Done(Outcome::Arrived),
+            // As nearly always: nothing has to be looked up.
+            Some(have) if have.hash == head.parent => {
+                State::Climbing { path: VecDeque::from([head.clone()]) }
+            }
             Some(_) => State::LookingUp { path: vec![head.clone()] },
         };
         Self { bounds, head, state }

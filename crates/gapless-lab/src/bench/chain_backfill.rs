@@ -14,6 +14,7 @@ use crate::progress::Progress;
 const BENCH: &str = "chain-backfill";
 /// How much of the bare client's rate is asked for.
 const BARE_RATIO_MIN: f64 = 0.7;
+const TRANSFERS_A_TRANSACTION: u64 = 5;
 /// Empty blocks above the others, so that those are old: the follower takes the newest 64 one by one.
 const NEWEST_BLOCKS: u64 = 80;
 
@@ -21,12 +22,12 @@ const NEWEST_BLOCKS: u64 = 80;
 struct Plan {
     rounds: usize,
     blocks: u64,
-    transfers_a_block: u64,
+    transactions_a_block: u64,
 }
 
 impl Plan {
     fn events(self) -> u64 {
-        self.blocks * self.transfers_a_block
+        self.blocks * self.transactions_a_block * TRANSFERS_A_TRANSACTION
     }
 
     /// The newest block that has events; block 1 has the token, so that they begin with block 2.
@@ -38,14 +39,14 @@ impl Plan {
 pub(super) async fn run(scale: Scale, postgres_url: Option<String>) -> anyhow::Result<Vec<Figure>> {
     let plan = Plan {
         rounds: scale.pick(5, 1),
-        blocks: scale.pick(2_000, 150),
-        transfers_a_block: scale.pick(50, 5),
+        blocks: scale.pick(5_000, 150),
+        transactions_a_block: scale.pick(4, 1),
     };
     let databases = Databases::ready(StoreKind::Postgres, postgres_url).await?;
     let progress = Progress::new(1 + 3 * plan.rounds);
     progress.begin(format!("{} events on a node", plan.events()));
     let mut node = ChainNode::start().await?;
-    node.fill(plan.blocks, plan.transfers_a_block).await?;
+    node.fill(plan.blocks, plan.transactions_a_block, TRANSFERS_A_TRANSACTION).await?;
     node.mine(NEWEST_BLOCKS).await?;
     progress.step();
     let (mut events, mut balances, mut bare) = (Vec::new(), Vec::new(), Vec::new());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use alloy_json_rpc::RpcRecv;
 use alloy_primitives::U64;
 use alloy_rpc_client::RpcClient;
-use alloy_transport_ws::WsConnect;
+use alloy_transport_ws::{WebSocketConfig, WsConnect};
 use anyhow::{Context as _, bail};
 use gapless_testkit::{anvil_binary, free_port, poll_until};
 use serde_json::{Value, json};
@@ -19,17 +19,29 @@ pub(super) const CHAIN: u64 = 31_337;
 pub(super) const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
 /// The first account of anvil, whose transactions need no signature.
 const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
-/// Puts the contract in place; it emits a transfer: `from`, `to` and `value` are its calldata.
-const EMITTER: &str = "0x6034600c60003960346000f3602060406000376020356000357fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef60206000a300";
+/// Puts the contract in place. Its calldata are a count and a number: it emits so many transfers, whose values are the next numbers
+/// and whose holders follow from these:
+///
+/// ```text
+/// for (i = count; i > 0;) { i -= 1; v = number + i; emit Transfer(1 + v % 10007, 1 + 7 * v % 10007, v) }
+/// ```
+const EMITTER: &str = concat!(
+    "0x6055600c60003960556000f3",
+    "6000355b8015605357600190038060203501",
+    "80600052612717816007020660010190612717900660010",
+    "17fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
+    "60206000a36003565b00"
+);
 /// A topic of its transfers.
 pub(super) const TRANSFERS: &str =
     "event = \"Transfer(address indexed from, address indexed to, uint256 value)\"";
 /// The same, that also keeps what everyone holds.
 pub(super) const BALANCES: &str = "builtin = \"erc20_balance\"";
-/// How many holders the token has.
-const HOLDERS: u64 = 10_000;
-/// What a transfer may use, so that a block has room for a thousand.
-const TRANSFER_GAS: &str = "0x7530";
+/// What a transaction may use, and each of its transfers.
+const TRANSACTION_GAS: u64 = 25_000;
+const TRANSFER_GAS: u64 = 2_500;
+/// The logs of a range are one frame.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// How often another port is tried.
 const STARTS_MAX: usize = 5;
 const START_PATIENCE: Duration = Duration::from_secs(20);
@@ -41,7 +53,7 @@ pub(super) struct ChainNode {
     transfers: Transfers,
 }
 
-/// Makes transfers of which no two are the same.
+/// Makes transactions; no two of their transfers are the same.
 #[derive(Default)]
 struct Transfers {
     made: u64,
@@ -78,18 +90,23 @@ impl ChainNode {
         self.ask::<Value>("anvil_mine", json!([format!("{blocks:#x}")])).await.map(drop)
     }
 
-    /// Mines so many blocks with so many transfers each, one a transaction, as they mostly come.
-    pub(super) async fn fill(&mut self, blocks: u64, transfers: u64) -> anyhow::Result<()> {
+    /// Mines so many blocks, each with so many transactions of so many transfers.
+    pub(super) async fn fill(
+        &mut self,
+        blocks: u64,
+        transactions: u64,
+        transfers: u64,
+    ) -> anyhow::Result<()> {
         let sent: U64 = self.ask("eth_getTransactionCount", json!([ACCOUNT, "latest"])).await?;
         let mut nonces = sent.to::<u64>()..;
         for _ in 0..blocks {
             let mut batch = self.rpc.new_batch();
             let mut waiting = Vec::new();
-            for nonce in nonces.by_ref().take(usize::try_from(transfers)?) {
-                let mut transfer = self.transfers.next();
+            for nonce in nonces.by_ref().take(usize::try_from(transactions)?) {
+                let mut transaction = self.transfers.next(transfers);
                 // The node takes what comes together in any order.
-                transfer["nonce"] = json!(U64::from(nonce));
-                waiting.push(batch.add_call::<_, Value>("eth_sendTransaction", &json!([transfer]))?);
+                transaction["nonce"] = json!(U64::from(nonce));
+                waiting.push(batch.add_call::<_, Value>("eth_sendTransaction", &json!([transaction]))?);
             }
             batch.send().await.context("filling the node")?;
             for answer in waiting {
@@ -102,13 +119,13 @@ impl ChainNode {
 
     /// Sends a transfer, which the next block will have.
     pub(super) async fn send_transfer(&mut self) -> anyhow::Result<()> {
-        let transfer = self.transfers.next();
+        let transfer = self.transfers.next(1);
         self.ask::<Value>("eth_sendTransaction", json!([transfer])).await.map(drop)
     }
 
     /// Replaces the newest block by another, which has another transfer.
     pub(super) async fn reorg(&mut self) -> anyhow::Result<()> {
-        let transfer = self.transfers.next();
+        let transfer = self.transfers.next(1);
         self.ask::<Value>("anvil_reorg", json!([1, [[transfer, 0]]])).await.map(drop)
     }
 
@@ -118,18 +135,21 @@ impl ChainNode {
 }
 
 impl Transfers {
-    fn next(&mut self) -> Value {
-        self.made += 1;
-        let value = self.made;
-        let (from, to) = (1 + value % HOLDERS, 1 + (value * 7) % HOLDERS);
-        let data = format!("0x{from:064x}{to:064x}{value:064x}");
-        json!({"from": ACCOUNT, "to": TOKEN, "data": data, "gas": TRANSFER_GAS})
+    fn next(&mut self, transfers: u64) -> Value {
+        let data = format!("0x{transfers:064x}{:064x}", self.made);
+        self.made += transfers;
+        let gas = U64::from(TRANSACTION_GAS + transfers * TRANSFER_GAS);
+        json!({"from": ACCOUNT, "to": TOKEN, "data": data, "gas": gas})
     }
 }
 
 /// Connects to a node.
 pub(super) async fn connect(ws_url: &str) -> anyhow::Result<RpcClient> {
-    RpcClient::builder().ws(WsConnect::new(ws_url)).await.context("connecting to the node")
+    let bounds = WebSocketConfig::default()
+        .max_message_size(Some(ANSWER_BYTES_MAX))
+        .max_frame_size(Some(ANSWER_BYTES_MAX));
+    let websocket = WsConnect::new(ws_url).with_config(bounds);
+    RpcClient::builder().ws(websocket).await.context("connecting to the node")
 }
 
 struct Process {

@@ -70,6 +70,11 @@ impl Session {
     ) -> Result<u64, tokio_postgres::Error> {
         self.client.execute(statement, &params).await
     }
+
+    /// A statement that is prepared when it is first needed. What is sent together needs that done before, since it takes an answer.
+    pub(super) async fn prepared(&self, statement: &str) -> Result<Statement, tokio_postgres::Error> {
+        self.client.prepare_cached(statement).await
+    }
 }
 
 /// A lane's connection.

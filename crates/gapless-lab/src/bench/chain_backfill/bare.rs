@@ -1,12 +1,13 @@
 //! A client that fetches logs and decodes them, as one would write it: it checks nothing and keeps nothing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use anyhow::{Context as _, ensure};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::{Plan, rate};
 use crate::bench::chain_node::{self, ChainNode, TOKEN};
@@ -17,6 +18,7 @@ const RANGE_FIRST: u64 = 100;
 const RANGE_MAX: u64 = 1_000;
 /// As with the follower, the node is at the next range while one is decoded.
 const RANGES_AT_ONCE: usize = 2;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A log, as far as anybody needs it who wants a transfer and its place.
 #[derive(Debug, Deserialize)]
@@ -50,7 +52,7 @@ pub(super) async fn events_a_second(plan: Plan, node: &ChainNode) -> anyhow::Res
     });
     let mut ranges = stream::iter(ranges).buffered(RANGES_AT_ONCE);
     let (mut events, mut last) = (0, (0, 0));
-    while let Some(transfers) = ranges.try_next().await? {
+    while let Some(transfers) = timeout(PATIENCE, ranges.try_next()).await.context("the node is silent")?? {
         for transfer in transfers {
             let Transfer { from, to, value, place, transaction } = std::hint::black_box(transfer);
             ensure!(place > last, "logs out of order: {from} {to} {value} {transaction}");

@@ -11,7 +11,7 @@ use gapless_proto::{
     Seq, Timestamp,
 };
 use tokio::time::timeout;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, Statement};
 
 use super::super::commit::{BEGIN, COMMIT, roll_back};
 use super::super::fault::Fault;
@@ -115,12 +115,21 @@ struct Committed {
 impl Feed<'_> {
     /// Opens the transaction and locks the chain's row; makes one if there is none.
     async fn lock(&self, now: Timestamp) -> Result<Locked, Failed> {
-        let epoch = bigint(Epoch::of_creation(now).get());
-        self.session.command(BEGIN).await?;
-        self.session.run(CREATE, [&self.chain, &epoch, &bigint(now.get())]).await?;
-        let locked = self.session.rows(LOCK, [&self.chain]).await?;
-        // Read by a statement of its own, which sees what was committed while the lock was waited for.
-        let info = self.session.rows(INFO, [&self.chain]).await?;
+        let Self { session, chain } = self;
+        let (epoch, now) = (bigint(Epoch::of_creation(now).get()), bigint(now.get()));
+        let (create, lock) = (session.prepared(CREATE).await?, session.prepared(LOCK).await?);
+        let info = session.prepared(INFO).await?;
+        let (begun, created, locked, info) = tokio::join!(
+            biased;
+            session.command(BEGIN),
+            session.execute(&create, [chain, &epoch, &now]),
+            session.query(&lock, [chain]),
+            // Read by a statement of its own, which sees what was committed while the lock was waited for.
+            session.query(&info, [chain]),
+        );
+        begun?;
+        created?;
+        let (locked, info) = (locked?, info?);
         let (Some(locked), Some(info)) = (locked.first(), info.first()) else {
             return Err(Fault::unreadable("chain", "its row is missing").into());
         };
@@ -151,7 +160,14 @@ impl Feed<'_> {
             plan(tree, ingestion.blocks, ingestion.head).map_err(|refusal| refused(refusal.into()))?;
         let taken = stretches.iter().map(|stretch| stretch.blocks.len()).sum();
         let (mut head, mut revoked, mut entries) = (before.head, 0, Vec::new());
+        let statements = WriteStatements::prepared(self.session).await?;
+        // The last one is written together with the commit.
+        let mut unwritten: Option<(Stretch, ChainWrite)> = None;
         for stretch in stretches {
+            if let Some((stretch, written)) = unwritten.take() {
+                self.write(&statements, &stretch, &written).await?;
+                entries.extend(written.entries);
+            }
             let orphans = self.adopt(&stretch.adopt).await?;
             let stretch = stretch.with_adopted(orphans);
             let voided = match stretch.revoke_to {
@@ -164,9 +180,8 @@ impl Feed<'_> {
             };
             let values = self.values(&stretch).await?;
             let written = stretch.write(head, voided, values).map_err(|refusal| refused(refusal.into()))?;
-            self.write(&stretch, &written).await?;
             head = written.entries.last().map_or(head, |entry| entry.seq);
-            entries.extend(written.entries);
+            unwritten = Some((stretch, written));
         }
         if let Some(finalized) = ingestion.finalized {
             tree.finalize(finalized);
@@ -178,7 +193,20 @@ impl Feed<'_> {
         let oldest = block.number.below(ingestion.window);
         tree.forget_below(oldest);
         let info = ChainInfo { head, block: Some(block), finalized: tree.finalized(), ..before };
-        self.commit(info, oldest).await?;
+        // A statement that fails makes the COMMIT behind it a rollback, so each answer counts.
+        let (written, committed) = tokio::join!(
+            biased;
+            async {
+                match &unwritten {
+                    Some((stretch, written)) => self.write(&statements, stretch, written).await,
+                    None => Ok(()),
+                }
+            },
+            self.commit(&statements, info, oldest),
+        );
+        written?;
+        committed?;
+        entries.extend(unwritten.into_iter().flat_map(|(_, written)| written.entries));
         Ok((Committed { ingested: Ingested { chain: info, taken, revoked }, entries }, tree))
     }
 
@@ -263,20 +291,44 @@ impl Feed<'_> {
         Ok(values.collect::<Result<_, Fault>>()?)
     }
 
-    async fn write(&self, stretch: &Stretch, written: &ChainWrite) -> Result<(), Failed> {
+    /// Writes a stretch. Its statements are sent at the first poll, if they were prepared before.
+    async fn write(
+        &self,
+        statements: &WriteStatements,
+        stretch: &Stretch,
+        written: &ChainWrite,
+    ) -> Result<(), Failed> {
+        let Self { session, chain } = self;
         let blocks = BlockColumns::of(&stretch.blocks);
         let entries = EntryColumns::of(&written.entries);
         let values = ValueColumns::of(written);
+        // What isn't needed isn't sent.
         let (blocks, entries, values) = tokio::join!(
             biased;
-            self.session.run(INSERT_BLOCKS, [&self.chain, &blocks.hashes, &blocks.numbers, &blocks.parents, &blocks.times]),
-            self.session.run(INSERT_ENTRIES, [
-                &self.chain, &entries.seqs, &entries.kinds, &entries.blocks, &entries.logs, &entries.hashes, &entries.times,
-                &entries.topics, &entries.payloads, &entries.states, &entries.firsts,
-            ]),
-            self.session.run(INSERT_VALUES, [
-                &self.chain, &values.topics, &values.keys, &values.seqs, &values.blocks, &values.values, &values.added,
-            ]),
+            async {
+                if stretch.blocks.is_empty() {
+                    return Ok(0);
+                }
+                let BlockColumns { hashes, numbers, parents, times } = &blocks;
+                session.execute(&statements.blocks, [chain, hashes, numbers, parents, times]).await
+            },
+            async {
+                if written.entries.is_empty() {
+                    return Ok(0);
+                }
+                session.execute(&statements.entries, [
+                    chain, &entries.seqs, &entries.kinds, &entries.blocks, &entries.logs, &entries.hashes, &entries.times,
+                    &entries.topics, &entries.payloads, &entries.states, &entries.firsts,
+                ]).await
+            },
+            async {
+                if written.versions.is_empty() {
+                    return Ok(0);
+                }
+                session.execute(&statements.values, [
+                    chain, &values.topics, &values.keys, &values.seqs, &values.blocks, &values.values, &values.added,
+                ]).await
+            },
         );
         blocks?;
         entries?;
@@ -284,13 +336,47 @@ impl Feed<'_> {
         Ok(())
     }
 
-    async fn commit(&self, info: ChainInfo, oldest: BlockNumber) -> Result<(), Failed> {
+    /// Moves the head and commits, in the same way.
+    async fn commit(
+        &self,
+        statements: &WriteStatements,
+        info: ChainInfo,
+        oldest: BlockNumber,
+    ) -> Result<(), Failed> {
+        let Self { session, chain } = self;
         let finalized = info.finalized.map(|number| bigint(number.get()));
         let (oldest, head) = (bigint(oldest.get()), bigint(info.head.get()));
-        self.session.run(FORGET_BLOCKS, [&self.chain, &oldest]).await?;
-        self.session.run(MOVE_HEAD, [&self.chain, &head, &finalized]).await?;
-        self.session.command(COMMIT).await?;
+        let (forgotten, moved, committed) = tokio::join!(
+            biased;
+            session.execute(&statements.forget_blocks, [chain, &oldest]),
+            session.execute(&statements.move_head, [chain, &head, &finalized]),
+            session.command(COMMIT),
+        );
+        forgotten?;
+        moved?;
+        committed?;
         Ok(())
+    }
+}
+
+/// What an ingestion ends with, all of it sent together.
+struct WriteStatements {
+    blocks: Statement,
+    entries: Statement,
+    values: Statement,
+    forget_blocks: Statement,
+    move_head: Statement,
+}
+
+impl WriteStatements {
+    async fn prepared(session: &Session) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            blocks: session.prepared(INSERT_BLOCKS).await?,
+            entries: session.prepared(INSERT_ENTRIES).await?,
+            values: session.prepared(INSERT_VALUES).await?,
+            forget_blocks: session.prepared(FORGET_BLOCKS).await?,
+            move_head: session.prepared(MOVE_HEAD).await?,
+        })
     }
 }
 
