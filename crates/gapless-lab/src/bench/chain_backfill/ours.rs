@@ -14,7 +14,7 @@ use crate::database::Databases;
 use crate::server;
 
 /// How often PostgreSQL is asked whether all is there.
-const POLL: Duration = Duration::from_millis(5);
+const POLL: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(300);
 const LOG: &str = "stderr.log";
 
