@@ -21,6 +21,7 @@ contract!(
     a_branch_that_comes_back_brings_its_events_and_values,
     a_block_without_parent_is_refused_and_nothing_of_its_batch_is_stored,
     an_event_that_is_refused_leaves_nothing_of_its_batch,
+    a_failed_ingestion_stores_nothing_and_may_be_repeated,
     a_reorg_across_what_is_finalized_is_refused,
     blocks_older_than_the_window_are_forgotten,
     a_feed_goes_on_after_a_restart,
@@ -137,6 +138,24 @@ async fn an_event_that_is_refused_leaves_nothing_of_its_batch(world: World) {
     assert_eq!(feed.info().await.block, Some(at("a2")));
     feed.take(&[block("a3", "a2", 1)]).await;
     assert_eq!(feed.values(None).await, ["holder-0 \"3\""]);
+}
+
+// Chain behaviour 9
+async fn a_failed_ingestion_stores_nothing_and_may_be_repeated(mut world: World) {
+    let feed = Feed::of(&world);
+    let before = feed.take(&[block("a1", "a0", 1)]).await.chain;
+    world.database.break_inserts().await;
+    for _ in 0..2 {
+        let failed = feed.try_take(&[block("a2", "a1", 1)]).await;
+        assert!(matches!(failed, Err(IngestError::Store(_))), "{failed:?}");
+    }
+    assert_eq!(feed.info().await, before);
+    world.database.mend().await;
+    feed.take(&[block("a2", "a1", 1)]).await;
+    assert_eq!(feed.said(0).await, ["1 a1-0", "2 a2-0"]);
+    for expected in [["1 a1-0"], ["2 a2-0"]] {
+        assert_eq!(words(&next(&mut world).await.entries), expected, "a failed ingestion is no news");
+    }
 }
 
 // Chain behaviour 12

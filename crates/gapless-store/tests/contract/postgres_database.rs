@@ -68,7 +68,8 @@ impl Database for PostgresDatabase {
         self.execute(
             "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS \
              $$ BEGIN RAISE EXCEPTION 'broken on purpose'; END $$; \
-             CREATE TRIGGER broken BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION broken()",
+             CREATE TRIGGER broken BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION broken(); \
+             CREATE TRIGGER broken BEFORE INSERT ON chain_entry FOR EACH ROW EXECUTE FUNCTION broken()",
         )
         .await;
     }

@@ -40,11 +40,13 @@ impl Database for SqliteFile {
 
     async fn break_inserts(&self) {
         self.execute(
-            "CREATE TRIGGER broken BEFORE INSERT ON entry BEGIN SELECT RAISE(ABORT, 'broken on purpose'); END",
+            "CREATE TRIGGER broken BEFORE INSERT ON entry BEGIN SELECT RAISE(ABORT, 'broken on purpose'); END; \
+             CREATE TRIGGER broken_chain BEFORE INSERT ON chain_entry \
+             BEGIN SELECT RAISE(ABORT, 'broken on purpose'); END",
         );
     }
 
     async fn mend(&self) {
-        self.execute("DROP TRIGGER broken");
+        self.execute("DROP TRIGGER broken; DROP TRIGGER broken_chain");
     }
 }
