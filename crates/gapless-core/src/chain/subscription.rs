@@ -26,8 +26,8 @@ pub struct Subscription {
     /// What the reader was told of as its position.
     told: Seq,
     told_at: Instant,
-    /// Up to which block the store has been read, by a reader who waits for confirmed blocks.
-    read_to: Option<BlockNumber>,
+    /// Up to which block the store has been read, by a reader who waits for confirmed blocks, and where the feed was then.
+    read_to: Option<(BlockNumber, Seq)>,
 }
 
 /// What a subscription wants done.
@@ -119,7 +119,8 @@ impl Subscription {
             self.take(*entry)?;
         }
         if !slice.has_more {
-            (self.passed, self.read_to) = (self.passed.max(slice.covered), slice.up_to);
+            (self.passed, self.read_to) =
+                (self.passed.max(slice.covered), slice.up_to.map(|block| (block, slice.head.seq)));
         }
         if let Some((last, _)) = slice.entries.last() {
             (self.told, self.told_at) = (last.seq, now);
@@ -182,8 +183,9 @@ impl Subscription {
 
     fn next_confirmed<'tail, F>(&mut self, tail: &'tail ChainTail<F>) -> Option<Step<'tail, F>> {
         let safe = tail.head().safe?;
-        let is_covered = tail.after(self.passed).is_some();
-        if !is_covered && self.read_to != Some(safe) {
+        // What came after a reading may take back what was read, at the same height.
+        let was_read = self.read_to.is_some_and(|(block, head)| block == safe && tail.after(head).is_some());
+        if !was_read && tail.after(self.passed).is_none() {
             return Some(Step::Read { after: self.passed, up_to: Some(safe) });
         }
         let passed = self.passed;

@@ -180,6 +180,17 @@ fn who_waits_for_confirmation_moves_on_with_the_feed_though_its_topics_are_quiet
     assert_eq!(bench.run(), ["a2-0"]);
 }
 
+// Chain behaviours 12, 13
+#[test]
+fn what_takes_back_what_was_confirmed_is_noticed_though_the_tail_has_forgotten_it() {
+    let mut bench = Bench::begin(chain(), Mode::Confirmed, 0, 1);
+    assert_eq!(bench.run(), ["a1-0", "a2-0"]);
+    let more = u32::try_from(REMEMBERED).unwrap() + 1;
+    bench.ingest(&[block("b2", "a1", more), block("b3", "b2", 0)]);
+    bench.step(3);
+    assert_eq!(bench.told, ["reset DeepReorg"]);
+}
+
 // Chain behaviour 3
 #[test]
 fn a_position_that_is_not_kept_or_not_there_yet_is_named() {
