@@ -303,7 +303,8 @@ impl Session {
             Connection::Connecting { deadline, .. } => Some(*deadline),
             Connection::Live(live) => {
                 let own = live.poll_timeout(self.config.answer_timeout);
-                Some(self.feeds.poll_timeout().map_or(own, |due| due.min(own)))
+                let others = [self.feeds.poll_timeout(), self.topics.poll_timeout()];
+                Some(others.into_iter().flatten().fold(own, Instant::min))
             }
             Connection::Stopped => None,
         }

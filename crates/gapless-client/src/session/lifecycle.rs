@@ -76,6 +76,7 @@ impl Session {
         while let Some(conv) = self.feeds.next_due(now) {
             self.with_feed(&conv, None, now, |reader| reader.handle_timeout(now));
         }
+        self.subscribe_due(now);
         if let Some(beat) = self.connection.live().and_then(|live| live.heartbeat.handle_timeout(now)) {
             self.handle_beat(beat, now);
         }

@@ -82,7 +82,12 @@ struct Wanted {
     cursor: Option<Cursor>,
     /// Whether the last thing that was told is a reset.
     was_reset: bool,
+    /// When it is asked for again, after resets in a row.
+    ask_at: Option<Instant>,
 }
+
+/// How long a subscription rests that was reset twice with nothing told between: a server may have a reason again and again.
+const RESET_PAUSE: Duration = Duration::from_secs(5);
 
 impl Wanted {
     /// How it is asked for.
@@ -104,8 +109,13 @@ impl TopicSubscriptions {
             TopicsStart::After(cursor) => Some(cursor.clone()),
             TopicsStart::Newest | TopicsStart::Snapshot => None,
         };
-        self.all.insert(id, Wanted { topics, cursor, was_reset: false });
+        self.all.insert(id, Wanted { topics, cursor, was_reset: false, ask_at: None });
         id
+    }
+
+    /// When the next one is asked for again.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.all.values().filter_map(|wanted| wanted.ask_at).min()
     }
 
     /// Which subscription of the client a server's number is of, and its cursor.
@@ -132,10 +142,22 @@ impl Session {
         }
     }
 
-    fn ask_for_topics(&mut self, id: TopicsId, now: Instant) {
-        if let Some(message) = self.topics.all.get(&id).map(Wanted::subscribe) {
-            self.request(Request::Subscribe(id), message, now);
+    /// Asks for the subscriptions that have rested long enough.
+    pub(super) fn subscribe_due(&mut self, now: Instant) {
+        let all = self.topics.all.iter();
+        let due = all.filter(|(_, wanted)| wanted.ask_at.is_some_and(|ask_at| ask_at <= now));
+        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.ask_for_topics(id, now);
         }
+    }
+
+    fn ask_for_topics(&mut self, id: TopicsId, now: Instant) {
+        let Some(wanted) = self.topics.all.get_mut(&id) else {
+            return;
+        };
+        wanted.ask_at = None;
+        let message = wanted.subscribe();
+        self.request(Request::Subscribe(id), message, now);
     }
 
     pub(super) fn handle_subscribed(&mut self, subscribed: Subscribed) {
@@ -202,8 +224,8 @@ impl Session {
             wanted.cursor = None;
         }
         let is_looping = std::mem::replace(&mut wanted.was_reset, true);
+        wanted.ask_at = is_looping.then(|| now + RESET_PAUSE);
         self.report(ClientEvent::Topics { id, told: TopicsTold::Reset(reason) });
-        // One that is reset again before anything was told waits for the next connection.
         if !is_looping {
             self.ask_for_topics(id, now);
         }

@@ -94,8 +94,9 @@ fn a_reader_that_was_too_slow_goes_on_where_it_was() {
     assert_eq!(bench.drain(), ["topics reset SlowConsumer", "0: subscribe chain:1:a after 1:5:0:9"]);
 }
 
+// Chain behaviour 3
 #[test]
-fn resets_without_anything_between_do_not_loop() {
+fn resets_without_anything_between_do_not_loop_and_do_not_end_in_silence() {
     let mut bench = live(TopicsStart::After(cursor("1:0:0:5")));
     begin(&mut bench, 0, 1, "1:0:0:5");
     hear(&mut bench, 0, r#"{"t":"reset","sub":1,"reason":"cursor_ahead"}"#);
@@ -103,6 +104,10 @@ fn resets_without_anything_between_do_not_loop() {
     bench.drain();
     hear(&mut bench, 0, r#"{"t":"reset","sub":2,"reason":"cursor_ahead"}"#);
     assert_eq!(bench.drain(), [format!("topics reset {:?}", TopicResetReason::CursorAhead)]);
+    bench.pass(4_999);
+    assert_eq!(bench.drain(), Vec::<String>::new());
+    bench.pass(1);
+    assert_eq!(bench.drain(), ["0: subscribe chain:1:a"]);
 }
 
 #[test]
