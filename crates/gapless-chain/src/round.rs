@@ -186,7 +186,9 @@ impl<S: Sink> Round<'_, S> {
                     false => None,
                 }
             };
-            let (ingested, following) = tokio::join!(self.ingest(blocks, None, finalized), following);
+            // Blocks that the chain had left and has come back to are known, and become canonical only as ancestors of the head.
+            let ingested = self.ingest(blocks, Some(last.hash), finalized);
+            let (ingested, following) = tokio::join!(ingested, following);
             if let Err(refusal) = ingested? {
                 self.refused(refusal, last)?;
             }

@@ -28,6 +28,26 @@ async fn a_chain_that_leaves_a_branch_and_comes_back_is_followed() {
     assert_eq!(Client::new().happenings(&world).await, node.happenings("a4", 0));
 }
 
+// Chain behaviours 9, 10
+#[tokio::test]
+async fn blocks_that_were_left_are_canonical_again_when_a_range_has_nothing_else() {
+    let node = LyingNode::start(1).await;
+    node.mine("a1<g0:1 a2<a1:1 a3<a2:1");
+    let mut world = World::new(1, &[&node.url]).await;
+    (world.config.start, world.config.live_blocks) = (Start::Block(number(0)), 2);
+    world.config.range_blocks_max = 1;
+    world.start();
+    world.arrival(hash("a3")).await;
+    node.mine("b2<a1:1 b3<b2:1 b4<b3:1");
+    world.arrival(hash("b4")).await;
+    // The node lags on its way back.
+    node.set_head("a2");
+    world.arrival(hash("a2")).await;
+    node.mine_up_to('a', 4, 20, "a3");
+    world.arrival(hash("a20")).await;
+    assert_eq!(Client::new().happenings(&world).await, node.happenings("a20", 0));
+}
+
 // Chain behaviour 9
 #[tokio::test]
 async fn a_chain_that_becomes_shorter_or_empty_is_followed() {
