@@ -132,7 +132,7 @@ pub struct ChainInfo {
     pub block: Option<BlockRef>,
     /// Up to which height the chain never changes again.
     pub finalized: Option<BlockNumber>,
-    /// The seqs that nobody has, since the log was rewound there.
+    /// The seqs that nobody holds, since the log was rewound there.
     pub rewound: Option<Rewound>,
     /// The newest seq that the feed had when it last began anew. Whoever holds one up to it holds something of a feed that was given up.
     pub anew_after: Option<Seq>,
@@ -164,28 +164,30 @@ impl ChainInfo {
     }
 }
 
-/// Seqs that a log leaves out since it was rewound: whoever holds one of them holds something of a life that is no more.
+/// Seqs that nobody holds who has read the present life of a log.
 ///
 /// A cursor of a chain names no epoch. So that none of a lost life ever fits, the seqs go on at the time of the restore in milliseconds, which
 /// no log reaches that has fewer than a thousand entries a second from 1970 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rewound {
-    /// The newest seq that the restored log has.
+    /// The newest seq that is of all lives.
     pub after: Seq,
-    /// The last seq that is left out.
+    /// Where the present life begins: no entry has this seq, but whoever has seen nothing of that life yet is here.
     pub to: Seq,
 }
 
 impl Rewound {
-    /// Where a log goes on that ends with `head`, at `now`.
-    pub(crate) fn at(head: Seq, now: Timestamp) -> Self {
-        let to = Seq::new(now.get()).unwrap_or(head).max(head.next());
-        Self { after: head, to }
+    /// Where a restored log goes on that ended as `before`, at `now`.
+    pub(crate) fn at(before: &ChainInfo, now: Timestamp) -> Self {
+        // Who held something that an earlier restore took away holds it still.
+        let after = before.rewound.map_or(before.head, |earlier| earlier.after.min(before.head));
+        let to = Seq::new(now.get()).unwrap_or(before.head).max(before.head.next());
+        Self { after, to }
     }
 
-    /// Whether a seq is left out.
+    /// Whether a seq is of a life that is no more, and of no other.
     pub fn has(&self, seq: Seq) -> bool {
-        self.after < seq && seq <= self.to
+        self.after < seq && seq < self.to
     }
 }
 

@@ -446,8 +446,8 @@ async fn seqs_of_a_life_that_is_no_more_are_left_out(mut world: World) {
     assert!(
         !rewound.has(seq(2))
             && rewound.has(seq(3))
-            && rewound.has(raised.head)
-            && !rewound.has(raised.head.next())
+            && rewound.has(raised.head.prev())
+            && !rewound.has(raised.head)
     );
     assert!(raised.head > seq(1_000_000_000_000), "seqs go on at the time");
     next(&mut world).await;
@@ -461,6 +461,10 @@ async fn seqs_of_a_life_that_is_no_more_are_left_out(mut world: World) {
         ["1 a1-0".to_owned(), "2 a1-1".to_owned(), format!("{} b2-0", newest + 3)]
     );
     assert_eq!(feed.values(None).await, ["holder-0 \"2\"", "holder-1 \"1\""]);
+
+    assert_eq!(feed.store.raise_chain_epochs().await.unwrap(), 1);
+    let again = feed.info().await.rewound.unwrap();
+    assert_eq!((again.after, again.has(seq(3))), (seq(2), true), "what was lost the first time stays lost");
 }
 
 async fn a_log_with_seqs_left_out_is_trimmed_in_steps(world: World) {

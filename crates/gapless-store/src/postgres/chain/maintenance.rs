@@ -68,7 +68,7 @@ pub(in crate::postgres) async fn raise_epochs(
         name = next.try_get(0)?;
         let chain = name.parse().map_err(|error: ChainTextError| Fault::unreadable("chain", error))?;
         let Some(before) = lock(session, &name).await? else { continue };
-        let rewound = Rewound::at(before.head, now);
+        let rewound = Rewound::at(&before, now);
         let epoch = before.epoch.raised(now);
         let (raised, to, after) =
             (bigint(epoch.get()), bigint(rewound.to.get()), bigint(rewound.after.get()));

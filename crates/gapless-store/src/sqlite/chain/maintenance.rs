@@ -81,7 +81,7 @@ pub(in crate::sqlite) fn raise_epochs(
     let mut news = Vec::new();
     for name in names {
         let (Some(before), Ok(chain)) = (info(connection, &name)?, name.parse()) else { continue };
-        let rewound = Rewound::at(before.head, now);
+        let rewound = Rewound::at(&before, now);
         let epoch = before.epoch.raised(now);
         let (to, after) = (integer(rewound.to.get()), integer(rewound.after.get()));
         raise.execute(params![name, integer(epoch.get()), to, after])?;
