@@ -1,6 +1,13 @@
 //! What has happened, so that a run that proves nothing is noticed.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+/// Kinds of things that must happen now and then.
+pub trait Landmarks: Copy + Ord + fmt::Debug + 'static {
+    /// All there are.
+    const ALL: &'static [Self];
+}
 
 /// Something that must happen now and then, or the checks have nothing to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,13 +80,12 @@ pub enum Landmark {
     UnknownKind,
 }
 
-/// How often each [`Landmark`] was passed.
+/// How often each landmark was passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coverage([u64; Landmark::ALL.len()]);
+pub struct Coverage<L>(BTreeMap<L, u64>);
 
-impl Landmark {
-    /// All there are.
-    pub const ALL: [Self; 33] = [
+impl Landmarks for Landmark {
+    const ALL: &'static [Self] = &[
         Self::Reconnect,
         Self::ConnectFailed,
         Self::HalfOpen,
@@ -116,43 +122,41 @@ impl Landmark {
     ];
 }
 
-impl Coverage {
-    pub(crate) fn note(&mut self, landmark: Landmark) {
+impl<L: Landmarks> Coverage<L> {
+    pub(crate) fn note(&mut self, landmark: L) {
         self.add(landmark, 1);
     }
 
-    pub(crate) fn add(&mut self, landmark: Landmark, times: u64) {
-        self.0[landmark as usize] += times;
+    pub(crate) fn add(&mut self, landmark: L, times: u64) {
+        *self.0.entry(landmark).or_default() += times;
     }
 
     /// How often it was passed.
-    pub fn of(&self, landmark: Landmark) -> u64 {
-        self.0[landmark as usize]
+    pub fn of(&self, landmark: L) -> u64 {
+        self.0.get(&landmark).copied().unwrap_or_default()
     }
 
     /// Adds what another world has passed.
     pub fn merge(&mut self, other: &Self) {
-        for (own, other) in self.0.iter_mut().zip(&other.0) {
-            *own += other;
+        for (landmark, times) in &other.0 {
+            self.add(*landmark, *times);
         }
     }
 
     /// What was never passed.
-    pub fn missing(&self) -> Vec<Landmark> {
-        Landmark::ALL.into_iter().filter(|landmark| self.of(*landmark) == 0).collect()
+    pub fn missing(&self) -> Vec<L> {
+        L::ALL.iter().copied().filter(|landmark| self.of(*landmark) == 0).collect()
     }
 }
 
-impl Default for Coverage {
+impl<L> Default for Coverage<L> {
     fn default() -> Self {
-        Self([0; Landmark::ALL.len()])
+        Self(BTreeMap::new())
     }
 }
 
-impl fmt::Display for Coverage {
+impl<L: Landmarks> fmt::Display for Coverage<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Landmark::ALL
-            .into_iter()
-            .try_for_each(|landmark| writeln!(f, "{:>9} {landmark:?}", self.of(landmark)))
+        L::ALL.iter().try_for_each(|landmark| writeln!(f, "{:>9} {landmark:?}", self.of(*landmark)))
     }
 }

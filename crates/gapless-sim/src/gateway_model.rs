@@ -3,7 +3,7 @@
 mod connection;
 mod effect;
 mod queue;
-mod replies;
+pub(crate) mod replies;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -4,11 +4,15 @@
 //! `AppendBatch` in the store. What stands around them is modelled, so that it can fail between any two steps: disks, processes,
 //! the network, the news between gateways. Time is virtual and jumps to the next event; everything is drawn from one seed.
 //!
+//! There are two kinds of worlds. In one, users talk in conversations; in the other ([`simulate_chains`]) chains grow and are
+//! reorganised, nodes lie, a follower fills the store, and clients hold what their subscriptions tell.
+//!
 //! [`simulate`] runs one seed and checks the guarantees after each step against a plain reference. The same seed gives the
 //! same world, to the last frame. A [`Fault`] replaces one strategy by a broken one, so that the checks prove that they see.
 
 mod agenda;
 mod broken_client;
+mod chains;
 mod checks;
 mod clock;
 mod coverage;
@@ -29,7 +33,11 @@ mod weather;
 mod words;
 mod world;
 
-pub use coverage::{Coverage, Landmark};
+pub use chains::{
+    ChainCoverage, ChainFault, ChainLandmark, ChainMischief, ChainOptions, ChainOutcome, report_chains,
+    simulate_chains,
+};
+pub use coverage::{Coverage, Landmark, Landmarks};
 pub use fault::Fault;
 pub use report::report;
 pub use simulation::{Climate, Options, Outcome, simulate};

@@ -96,7 +96,7 @@ impl Network {
         message: ServerMessage,
         weather: &Weather,
         now: Instant,
-        coverage: &mut Coverage,
+        coverage: &mut Coverage<Landmark>,
     ) -> Vec<Arrival> {
         let (fate, landmark) = self.fate(&message, weather);
         let at = now + self.dice.duration(weather.latency);
@@ -116,6 +116,19 @@ impl Network {
             Fate::ArrivesTwice => vec![in_order(Some(message.clone())), out_of_order(message)],
             Fate::ArrivesLate => vec![in_order(None), out_of_order(message)],
         }
+    }
+
+    /// When a frame of a gateway arrives that nothing happens to on its way.
+    pub(crate) fn down_in_order(
+        &mut self,
+        link: LinkNo,
+        message: ServerMessage,
+        weather: &Weather,
+        now: Instant,
+    ) -> Option<Arrival> {
+        let at = now + self.dice.duration(weather.latency);
+        let link = self.links.get_mut(&link)?;
+        Some(Arrival { at: link.down.arrival(at), message: Some(message), makes_room: true })
     }
 
     /// When the end of a connection arrives at its device, behind all that was written before.

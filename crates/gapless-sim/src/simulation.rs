@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::world::World;
-use crate::{Coverage, Fault, Mischief, Violation};
+use crate::{Coverage, Fault, Landmark, Mischief, Violation};
 
 /// What goes wrong in a world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Outcome {
     /// What was broken, if anything.
     pub violation: Option<Violation>,
     /// What has happened in it.
-    pub coverage: Coverage,
+    pub coverage: Coverage<Landmark>,
     /// How many events it had.
     pub steps: u64,
     /// How much mischief it had.

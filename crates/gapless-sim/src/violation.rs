@@ -17,6 +17,8 @@ pub enum Guarantee {
     Sends,
     /// G7: whatever gets lost is repaired within bounded time.
     ReplayOrConverge,
+    /// G8: what a reader holds, after its revokes, is what the canonical chain has.
+    Revocation,
     /// G9: a slow reader costs bounded memory, loses its whole queue and is told so.
     SlowReaders,
     /// G11: nobody gets an entry outside their membership intervals.
@@ -34,6 +36,7 @@ impl Guarantee {
             Self::HonestPositions => "G5",
             Self::Sends => "G6",
             Self::ReplayOrConverge => "G7",
+            Self::Revocation => "G8",
             Self::SlowReaders => "G9",
             Self::Privacy => "G11",
             Self::NoBusyLoop => "no busy loop",

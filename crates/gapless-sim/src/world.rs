@@ -31,7 +31,7 @@ use crate::reference::Remembered;
 use crate::store_model::{Answer, Disk, Down, Frame, StoreModel};
 use crate::trace::Trace;
 use crate::weather::Weather;
-use crate::{Climate, Guarantee, Options, Outcome, Violation};
+use crate::{Climate, Guarantee, Landmark, Options, Outcome, Violation};
 
 pub use mischief::Mischief;
 
@@ -58,7 +58,7 @@ pub(crate) struct World {
     mischief: mischief::Plan,
     ending: ending::Ending,
     checks: Checks,
-    coverage: Coverage,
+    coverage: Coverage<Landmark>,
     trace: Trace,
     steps: u64,
     /// The first there was; it ends the world.
@@ -241,7 +241,7 @@ impl World {
         }
         for gateway in self.gateways.values() {
             if let Some((_, model)) = &gateway.process {
-                self.coverage.add(crate::Landmark::Overflow, model.overflows());
+                self.coverage.add(Landmark::Overflow, model.overflows());
             }
         }
         Outcome {
@@ -382,6 +382,6 @@ fn session_config(dice: &mut Dice) -> SessionConfig {
 }
 
 /// A connection that ended without a close frame.
-fn network_failure(message: &str) -> Closed {
+pub(crate) fn network_failure(message: &str) -> Closed {
     Closed::Network { message: message.to_owned() }
 }

@@ -9,7 +9,7 @@ use gapless_proto::{
 
 use crate::names::LinkNo;
 
-pub(super) fn welcome(link: LinkNo, user: UserId, heartbeat: Duration) -> ServerMessage {
+pub(crate) fn welcome(link: LinkNo, user: UserId, heartbeat: Duration) -> ServerMessage {
     ServerMessage::Welcome(Welcome {
         user,
         device: DeviceId::new("any").expect("it is an id"),
@@ -20,7 +20,7 @@ pub(super) fn welcome(link: LinkNo, user: UserId, heartbeat: Duration) -> Server
     })
 }
 
-pub(super) fn draining(link: LinkNo) -> ServerMessage {
+pub(crate) fn draining(link: LinkNo) -> ServerMessage {
     ServerMessage::Notice(Notice {
         code: NoticeCode::Draining,
         reconnect_after_ms: Some(1_000 + 100 * (link.0 % 10)),
@@ -28,12 +28,12 @@ pub(super) fn draining(link: LinkNo) -> ServerMessage {
     })
 }
 
-pub(super) fn error(rid: Rid, code: ErrorCode) -> ServerMessage {
+pub(crate) fn error(rid: Rid, code: ErrorCode) -> ServerMessage {
     let message = "refused".to_owned();
     ServerMessage::Error(ErrorReply { rid: Some(rid), code, message, retry_after_ms: None })
 }
 
-pub(super) fn refusal(rid: Rid, refusal: &AppendRefusal) -> ServerMessage {
+pub(crate) fn refusal(rid: Rid, refusal: &AppendRefusal) -> ServerMessage {
     let code = match refusal {
         AppendRefusal::NotFound | AppendRefusal::NeverMember => ErrorCode::NotFound,
         AppendRefusal::NoLongerMember | AppendRefusal::NotAllowed => ErrorCode::Forbidden,

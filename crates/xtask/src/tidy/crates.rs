@@ -33,7 +33,17 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ),
     ("gapless-testkit", &[]),
     ("xtask", &["gapless-testkit"]),
-    ("gapless-sim", &["gapless-proto", "gapless-core", "gapless-client", "gapless-server", "gapless-store"]),
+    (
+        "gapless-sim",
+        &[
+            "gapless-proto",
+            "gapless-core",
+            "gapless-client",
+            "gapless-server",
+            "gapless-store",
+            "gapless-chain",
+        ],
+    ),
 ];
 
 /// The crate that compares everything with everything.
