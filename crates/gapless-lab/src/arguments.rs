@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::bench::Bench;
+use crate::crowd::Membership;
 use crate::database::StoreKind;
 use crate::experiments::Suite;
+use crate::network::Network;
 
 /// Experiments for those who doubt, and benchmarks.
 #[derive(Debug, Parser)]
@@ -35,6 +37,18 @@ pub(crate) enum Command {
         /// Where to write the result as a page
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
+        /// The whole size, where an experiment has one: minutes, thousands of clients
+        #[arg(long)]
+        long: bool,
+        /// What is between clients and server
+        #[arg(long, default_value = "near")]
+        network: Network,
+        /// How many clients there are where a server restarts under many
+        #[arg(long, value_name = "NUMBER")]
+        clients: Option<u64>,
+        /// Only the experiments with this in their names
+        #[arg(long, value_name = "PART")]
+        only: Option<String>,
     },
     /// Measure; each figure is one JSON line in the file of --json
     Bench {
@@ -44,4 +58,7 @@ pub(crate) enum Command {
         #[arg(long)]
         tiny: bool,
     },
+    /// Be clients of a server for an experiment, which starts this itself
+    #[command(hide = true)]
+    Crowd(Membership),
 }

@@ -3,26 +3,53 @@
 //! Each begins with a database and a server of its own. A negative control runs a strategy that others use; it is as expected when
 //! that strategy fails, which also shows that the experiment can see the failure.
 
-mod concurrent_total_order;
-mod control_max_seen;
-mod control_offset_paging;
-mod control_sequence;
-mod cursor_ahead_and_epoch;
-mod out_of_order;
-mod paging_under_writes;
+mod ordering;
+mod realtime;
 
 use clap::ValueEnum;
 
 use crate::database::Databases;
-use crate::finding::{Check, Finding};
+use crate::finding::Finding;
+use crate::network::Network;
 use crate::progress::Progress;
-use crate::world::World;
 
 /// Experiments that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
     /// Order, paging and positions of a conversation.
     Ordering,
+    /// Events of a chain that can be taken back, under absences, reorgs, restarts and slow readers.
+    Realtime,
+}
+
+/// Under what the experiments of a suite run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Conditions {
+    /// What is between clients and server.
+    pub(crate) network: Network,
+    /// How long, and with how many clients.
+    pub(crate) size: Size,
+    /// With how many clients, if not as many as the size says.
+    pub(crate) clients: Option<u64>,
+}
+
+/// How large an experiment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// Seconds.
+    Short,
+    /// Minutes, thousands of clients.
+    Long,
+}
+
+impl Size {
+    /// One of two.
+    pub(crate) fn pick<T>(self, short: T, long: T) -> T {
+        match self {
+            Self::Short => short,
+            Self::Long => long,
+        }
+    }
 }
 
 impl Suite {
@@ -30,129 +57,45 @@ impl Suite {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ordering => "ordering",
-        }
-    }
-
-    const fn experiments(self) -> &'static [Experiment] {
-        match self {
-            Self::Ordering => &[
-                Experiment::ConcurrentTotalOrder,
-                Experiment::PagingUnderWrites,
-                Experiment::OutOfOrderContiguous,
-                Experiment::CursorAheadAndEpoch,
-                Experiment::ControlOffsetPaging,
-                Experiment::ControlMaxSeenSkips,
-                Experiment::ControlMaxSeenPermanent,
-                Experiment::ControlSequenceCommitOrder,
-            ],
+            Self::Realtime => "realtime",
         }
     }
 }
 
-/// Runs all experiments of a suite, one after the other.
-pub(crate) async fn run(suite: Suite, databases: &Databases) -> Vec<Finding> {
-    let experiments = suite.experiments();
-    let progress = Progress::new(experiments.len());
-    let mut findings = Vec::with_capacity(experiments.len());
-    for experiment in experiments {
-        progress.begin(experiment.name());
-        findings.push(experiment.find(databases).await);
-        progress.step();
-    }
-    findings
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Experiment {
-    ConcurrentTotalOrder,
-    PagingUnderWrites,
-    OutOfOrderContiguous,
-    CursorAheadAndEpoch,
-    ControlOffsetPaging,
-    ControlMaxSeenSkips,
-    ControlMaxSeenPermanent,
-    ControlSequenceCommitOrder,
-}
-
-impl Experiment {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::ConcurrentTotalOrder => "07-concurrent-total-order",
-            Self::PagingUnderWrites => "07-paging-under-writes",
-            Self::OutOfOrderContiguous => "07-out-of-order-contiguous",
-            Self::CursorAheadAndEpoch => "07-cursor-ahead-and-epoch",
-            Self::ControlOffsetPaging => "07-control-offset-paging",
-            Self::ControlMaxSeenSkips => "07-control-max-seen-skips",
-            Self::ControlMaxSeenPermanent => "07-control-max-seen-permanent",
-            Self::ControlSequenceCommitOrder => "07-control-sequence-commit-order",
+/// Runs all experiments of a suite, one after the other, or those with `only` in their names.
+pub(crate) async fn run(
+    suite: Suite,
+    databases: &Databases,
+    conditions: Conditions,
+    only: Option<&str>,
+) -> Vec<Finding> {
+    match suite {
+        Suite::Ordering => {
+            let experiments = chosen(ordering::Experiment::ALL, |experiment| experiment.name(), only);
+            let progress = Progress::new(experiments.len());
+            let mut findings = Vec::with_capacity(experiments.len());
+            for experiment in experiments {
+                progress.begin(experiment.name());
+                findings.push(experiment.find(databases).await);
+                progress.step();
+            }
+            findings
+        }
+        Suite::Realtime => {
+            let experiments = chosen(realtime::Experiment::ALL, |experiment| experiment.name(), only);
+            let progress = Progress::new(experiments.len());
+            let mut findings = Vec::with_capacity(experiments.len());
+            for experiment in experiments {
+                progress.begin(experiment.name());
+                findings.push(experiment.find(databases, conditions).await);
+                progress.step();
+            }
+            findings
         }
     }
-
-    const fn claim(self) -> &'static str {
-        match self {
-            Self::ConcurrentTotalOrder => {
-                "Three users send 50 messages each at the same time; all of them read the same log, without a hole."
-            }
-            Self::PagingUnderWrites => {
-                "Pages of 20 from the beginning, while another appends 60: every entry once, up to the head."
-            }
-            Self::OutOfOrderContiguous => {
-                "The newest entry is pushed before the first page of many arrives; the cursor stays contiguous."
-            }
-            Self::CursorAheadAndEpoch => {
-                "A position of a log that was rewound gets a named answer, and the client starts over once."
-            }
-            Self::ControlOffsetPaging => {
-                "Newest-first OFFSET pages of 10 over 30 rows, 3 rows inserted between two of them: duplicates."
-            }
-            Self::ControlMaxSeenSkips => {
-                "One push is lost; a cursor that is the largest seq seen jumps over it."
-            }
-            Self::ControlMaxSeenPermanent => {
-                "What a largest-seen cursor has jumped, no later sync, push or restart brings back."
-            }
-            Self::ControlSequenceCommitOrder => {
-                "Numbers from a sequence, the later commits first: a reader skips the earlier for ever."
-            }
-        }
-    }
-
-    fn is_control(self) -> bool {
-        self.name().contains("-control-")
-    }
-
-    async fn find(self, databases: &Databases) -> Finding {
-        let (checks, failure) = match self.carry_out(databases).await {
-            Ok(checks) => (checks, None),
-            Err(error) => (Vec::new(), Some(format!("{error:#}"))),
-        };
-        Finding { name: self.name(), claim: self.claim(), is_control: self.is_control(), checks, failure }
-    }
-
-    async fn carry_out(self, databases: &Databases) -> anyhow::Result<Vec<Check>> {
-        let mut world = World::begin(databases).await?;
-        let checks = match self {
-            Self::ConcurrentTotalOrder => concurrent_total_order::run(&world).await,
-            Self::PagingUnderWrites => paging_under_writes::run(&world).await,
-            Self::OutOfOrderContiguous => out_of_order::run(&world).await,
-            Self::CursorAheadAndEpoch => cursor_ahead_and_epoch::run(&mut world).await,
-            Self::ControlOffsetPaging => control_offset_paging::run(&world).await,
-            Self::ControlMaxSeenSkips => control_max_seen::skips(&world).await,
-            Self::ControlMaxSeenPermanent => control_max_seen::permanent(&mut world).await,
-            Self::ControlSequenceCommitOrder => control_sequence::run(&world).await,
-        }?;
-        world.end().await?;
-        Ok(checks)
-    }
 }
 
-/// How many seqs of `1 ..= head` are missing.
-fn holes(seqs: &[u64], head: u64) -> u64 {
-    (1..=head).filter(|seq| !seqs.contains(seq)).count() as u64
-}
-
-/// How many of them came before.
-fn duplicates(seqs: &[u64]) -> u64 {
-    let distinct: std::collections::BTreeSet<_> = seqs.iter().collect();
-    (seqs.len() - distinct.len()) as u64
+fn chosen<E: Copy>(all: &[E], name: impl Fn(E) -> &'static str, only: Option<&str>) -> Vec<E> {
+    let is_chosen = |experiment: &E| only.is_none_or(|part| name(*experiment).contains(part));
+    all.iter().copied().filter(is_chosen).collect()
 }

@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::exhibit::Exhibit;
+
 /// What one experiment came to.
 #[derive(Debug, Serialize)]
 pub(crate) struct Finding {
@@ -16,9 +18,27 @@ pub(crate) struct Finding {
     pub(crate) is_control: bool,
     /// What was compared.
     pub(crate) checks: Vec<Check>,
+    /// What was measured beside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) exhibits: Vec<Exhibit>,
     /// Why the experiment came to no end, if it didn't.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<String>,
+}
+
+/// What an experiment that came to its end has to show.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// What was compared.
+    pub(crate) checks: Vec<Check>,
+    /// What was measured beside.
+    pub(crate) exhibits: Vec<Exhibit>,
+}
+
+impl From<Vec<Check>> for Outcome {
+    fn from(checks: Vec<Check>) -> Self {
+        Self { checks, exhibits: Vec::new() }
+    }
 }
 
 /// One thing that was compared.
@@ -147,6 +167,13 @@ mod tests {
     }
 
     fn finding(checks: Vec<Check>) -> Finding {
-        Finding { name: "00-example", claim: "it works", is_control: false, checks, failure: None }
+        Finding {
+            name: "00-example",
+            claim: "it works",
+            is_control: false,
+            checks,
+            exhibits: Vec::new(),
+            failure: None,
+        }
     }
 }

@@ -5,13 +5,21 @@
 
 mod arguments;
 mod bench;
+mod chain;
+mod crowd;
 mod database;
+mod exhibit;
 mod experiments;
 mod figure;
 mod finding;
 mod follower;
+mod http;
+mod latencies;
+mod moment;
+mod network;
 mod plain_sql;
 mod progress;
+mod push_server;
 mod raw_client;
 mod report;
 mod server;
@@ -27,8 +35,8 @@ use clap::Parser as _;
 
 use self::arguments::{Arguments, Command};
 use self::bench::{Bench, Scale};
-use self::database::{Databases, StoreKind};
-use self::experiments::Suite;
+use self::database::Databases;
+use self::experiments::{Conditions, Size};
 use self::figure::Figure;
 use self::report::Report;
 use self::table::Table;
@@ -48,24 +56,22 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { command, postgres, json } = arguments;
     let json = json.as_deref();
     match command {
-        Command::Experiment { suite, store, html } => {
-            experiment(suite, store, postgres, json, html.as_deref()).await
+        Command::Experiment { suite, store, html, long, network, clients, only } => {
+            let size = if long { Size::Long } else { Size::Short };
+            let conditions = Conditions { network, size, clients };
+            let databases = Databases::ready(store, postgres).await?;
+            let findings = experiments::run(suite, &databases, conditions, only.as_deref()).await;
+            tell(&Report::new(suite.name(), store.name(), findings), json, html.as_deref())
         }
+        Command::Crowd(membership) => crowd::live(membership).await.map(|()| ExitCode::SUCCESS),
         Command::Bench { bench, tiny } => {
             measure(bench, if tiny { Scale::Tiny } else { Scale::Full }, postgres, json).await
         }
     }
 }
 
-async fn experiment(
-    suite: Suite,
-    store: StoreKind,
-    postgres: Option<String>,
-    json: Option<&Path>,
-    html: Option<&Path>,
-) -> anyhow::Result<ExitCode> {
-    let databases = Databases::ready(store, postgres).await?;
-    let report = Report::new(suite.name(), store.name(), experiments::run(suite, &databases).await);
+/// Tells what the experiments came to; fails when something isn't as expected.
+fn tell(report: &Report, json: Option<&Path>, html: Option<&Path>) -> anyhow::Result<ExitCode> {
     print(&report.to_string());
     write(json, &report.json()?)?;
     write(html, &report.html())?;

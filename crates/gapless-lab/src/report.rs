@@ -119,7 +119,13 @@ impl Display for Report {
                 table.push([name.to_owned(), row.what, row.expected, row.observed, row.verdict.to_owned()]);
             }
         }
-        write!(formatter, "{table}\n{}", self.summary())
+        writeln!(formatter, "{table}")?;
+        for judged in &self.experiments {
+            for exhibit in &judged.finding.exhibits {
+                writeln!(formatter, "{}: {exhibit}", judged.finding.name)?;
+            }
+        }
+        formatter.write_str(&self.summary())
     }
 }
 

@@ -1,6 +1,7 @@
 //! A real server: the `gapless` binary, as users run it.
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -37,6 +38,20 @@ pub(crate) async fn serve_with(store_url: &str, arguments: &[&str]) -> anyhow::R
     let mut command = gapless_command()?;
     command.args(["serve", "--listen", "127.0.0.1:0", "--auth", "open", "--store", store_url]);
     command.args(arguments);
+    tokio::task::spawn_blocking(move || Gateway::start(command)).await?
+}
+
+/// Starts one at an address, with settings by their names in the configuration, as in `chains.confirmations`.
+pub(crate) async fn serve_at(
+    store_url: &str,
+    listen: SocketAddr,
+    settings: &[(&str, String)],
+) -> anyhow::Result<Gateway> {
+    let mut command = gapless_command()?;
+    command.args(["serve", "--auth", "open", "--store", store_url, "--listen", &listen.to_string()]);
+    for (name, value) in settings {
+        command.env(format!("GAPLESS_{}", name.replace('.', "_").to_uppercase()), value);
+    }
     tokio::task::spawn_blocking(move || Gateway::start(command)).await?
 }
 

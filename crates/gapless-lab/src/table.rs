@@ -15,6 +15,11 @@ impl Table {
         Self { heading: heading.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
 
+    /// One with all its rows.
+    pub(crate) fn of(heading: Vec<String>, rows: Vec<Vec<String>>) -> Self {
+        Self { heading, rows }
+    }
+
     /// Adds a row; cells beyond the heading's are not shown.
     pub(crate) fn push<const COLUMNS: usize>(&mut self, row: [String; COLUMNS]) {
         self.rows.push(row.to_vec());

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Judged, Report};
+use crate::exhibit::Exhibit;
 
 const STYLE: &str = "
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1c1c1c; }
@@ -10,6 +11,7 @@ table { border-collapse: collapse; width: 100%; margin: 0.5rem 0 2rem; }
 th, td { text-align: left; padding: 0.3rem 0.6rem; border-bottom: 1px solid #ddd; vertical-align: top; }
 td.value { font-family: ui-monospace, monospace; }
 .control { color: #666; }
+svg { width: 100%; fill: #3b6ea5; font-size: 14px; }
 tr.differs td { background: #fde8e8; }
 ";
 
@@ -52,6 +54,59 @@ fn add_experiment(page: &mut String, judged: &Judged) {
     }
     page.push_str(&section);
     page.push_str("</table>\n");
+    for exhibit in &judged.finding.exhibits {
+        add_exhibit(page, exhibit);
+    }
+}
+
+fn add_exhibit(page: &mut String, exhibit: &Exhibit) {
+    match exhibit {
+        Exhibit::Table { title, heading, rows } => {
+            let row = |cells: &[String], tag: &str| {
+                let cells: String =
+                    cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+                format!("<tr>{cells}</tr>\n")
+            };
+            let body: String = rows.iter().map(|cells| row(cells, "td")).collect();
+            page.push_str(&format!(
+                "<h3>{}</h3>\n<table>\n{}{body}</table>\n",
+                escaped(title),
+                row(heading, "th")
+            ));
+        }
+        Exhibit::Histogram { title, step_ms, counts } => {
+            page.push_str(&format!("<h3>{}</h3>\n{}", escaped(title), bars(*step_ms, counts)));
+        }
+    }
+}
+
+/// A drawing with a bar for each stretch of time, which tells its count when it is pointed at.
+fn bars(step_ms: u64, counts: &[u64]) -> String {
+    const WIDTH: f64 = 900.0;
+    const HEIGHT: f64 = 220.0;
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let width = WIDTH / counts.len().max(1) as f64;
+    let bars: String = (0_u32..)
+        .zip(counts)
+        .map(|(index, count)| {
+            let height = HEIGHT * *count as f64 / most as f64;
+            format!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\"><title>{count} at {} ms</title></rect>",
+                f64::from(index) * width,
+                HEIGHT - height,
+                (width - 1.0).max(0.5),
+                u64::from(index) * step_ms,
+            )
+        })
+        .collect();
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\">{bars}<text x=\"0\" y=\"{:.0}\">0 ms</text>\
+         <text x=\"{WIDTH}\" y=\"{:.0}\" text-anchor=\"end\">{} ms; the longest bar is {most}</text></svg>\n",
+        HEIGHT + 20.0,
+        HEIGHT + 16.0,
+        HEIGHT + 16.0,
+        step_ms * counts.len() as u64,
+    )
 }
 
 fn escaped(text: &str) -> String {

@@ -71,5 +71,12 @@ fn report() -> Report {
 }
 
 fn finding(name: &'static str, checks: Vec<Check>) -> Finding {
-    Finding { name, claim: "it works", is_control: name.contains("control"), checks, failure: None }
+    Finding {
+        name,
+        claim: "it works",
+        is_control: name.contains("control"),
+        checks,
+        exhibits: Vec::new(),
+        failure: None,
+    }
 }

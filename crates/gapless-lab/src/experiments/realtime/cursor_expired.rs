@@ -1,0 +1,117 @@
+//! `03-cursor-expired`. Chain behaviour 3.
+
+use std::time::Duration;
+
+use gapless_client::TopicsStart;
+use gapless_proto::{ChainId, Cursor, ErrorCode, Mode, Seq};
+use serde_json::{Value, json};
+
+use super::Conditions;
+use crate::chain::{CHAIN, ChainWorld, FollowingClient, Told, TopicReader};
+use crate::database::{Database, Databases};
+use crate::finding::{Check, Outcome};
+
+/// How many events come before the absence, during it, and after it.
+const BEFORE: u64 = 10;
+const MEANWHILE: u64 = 30;
+const AFTER: u64 = 5;
+/// Below which seq nothing is kept when the client is back; it left before that, and the head is beyond it.
+const KEPT_FROM: u64 = 25;
+/// How long is listened for what must not be told.
+const SILENCE: Duration = Duration::from_millis(300);
+
+pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow::Result<Outcome> {
+    let settings = [("chains.confirmations", "2")];
+    let mut world = ChainWorld::begin(databases, conditions.network, &settings).await?;
+    let line = world.line()?;
+    let mut traveller = FollowingClient::start(line.address(), TopicsStart::Snapshot).await?;
+    world.indexer.mine(&[1; BEFORE as usize]).await?;
+    traveller.follow_until(|fold| fold.newest() == Some(BEFORE - 1)).await?;
+    let left_at = traveller.fold().cursor().cloned();
+    let told_before = traveller.told().len();
+
+    line.refuse(true);
+    line.cut();
+    traveller.lose_connection().await?;
+    world.indexer.mine(&[1; MEANWHILE as usize]).await?;
+    world.tamper(async |database| trim(database).await).await?;
+    line.refuse(false);
+    world.indexer.mine(&[1; AFTER as usize]).await?;
+    let newest = world.indexer.next_number() - 1;
+    traveller.follow_until(|fold| fold.newest() == Some(newest)).await?;
+
+    let canonical = world.indexer.canonical();
+    let back = &traveller.told()[told_before..];
+    let order = [back.first(), back.get(1)].map(|told| told.map_or("nothing", name_of));
+    let fold = traveller.fold();
+    let mut checks = vec![
+        Check::exactly(
+            "resets told to one that was away for too long",
+            json!(["cursor_expired"]),
+            json!(fold.resets()),
+        ),
+        Check::exactly("the first that it is told", "reset", order[0]),
+        Check::exactly("the second", "snapshot", order[1]),
+        Check::exactly("events missing in the end", 0, fold.missing(&canonical)),
+        Check::exactly("events wrong in the end", 0, fold.wrong(&canonical)),
+        Check::exactly("events told twice since the snapshot", 0, fold.doubles()),
+    ];
+    for (what, cursor, expected) in positions(left_at) {
+        let answer = answer_to(&line.address(), cursor).await?;
+        checks.push(Check::exactly(
+            &format!("what a cursor {what} is answered, all of it"),
+            json!([expected]),
+            answer,
+        ));
+    }
+    traveller.close().await;
+    world.end().await?;
+    Ok(checks.into())
+}
+
+/// Positions that can't be served, and what they must be called.
+fn positions(expired: Option<Cursor>) -> Vec<(&'static str, Option<Cursor>, &'static str)> {
+    let cursor = |text: &str| Cursor::new(text).ok();
+    vec![
+        ("that has expired", expired, "reset cursor_expired"),
+        ("from the future", cursor(&format!("{CHAIN}:99999999:0000:99999999")), "reset cursor_ahead"),
+        ("of a block that isn't there yet", cursor(&format!("{CHAIN}:99999999:0000")), "reset cursor_ahead"),
+        ("of another chain", cursor("2:00000000000001:0000:2"), "error BAD_REQUEST"),
+        ("that is garbage", cursor("yesterday"), "error BAD_REQUEST"),
+        ("with a number too many", cursor(&format!("{CHAIN}:1:0:1:1")), "error BAD_REQUEST"),
+    ]
+}
+
+/// All that a cursor is answered, by name.
+async fn answer_to(server: &std::net::SocketAddr, cursor: Option<Cursor>) -> anyhow::Result<Value> {
+    let mut reader = TopicReader::connect(*server).await?;
+    reader.ask(cursor, Mode::Instant, false).await?;
+    let mut names = Vec::new();
+    if let Err(error) = reader.answer().await? {
+        let code: ErrorCode = error.code;
+        names.push(format!("error {code}"));
+    }
+    for told in reader.listen_for(SILENCE).await? {
+        let reason = if let Told::Reset(reason) = told { json!(reason) } else { json!("") };
+        names.push(format!("{} {}", name_of(&told), reason.as_str().unwrap_or_default()));
+    }
+    Ok(json!(names))
+}
+
+fn name_of(told: &Told) -> &'static str {
+    match told {
+        Told::Event(_) => "event",
+        Told::Revoke(_) => "revoke",
+        Told::Snapshot(_) => "snapshot",
+        Told::Progress(_) => "progress",
+        Told::Reset(_) => "reset",
+    }
+}
+
+/// Leaves the log as if the replay window had passed.
+async fn trim(database: &Database) -> anyhow::Result<()> {
+    let store = database.open_store().await?;
+    store.trim_chain(ChainId::new(CHAIN), Seq::new(KEPT_FROM)?).await?;
+    store.close().await;
+    Ok(())
+}

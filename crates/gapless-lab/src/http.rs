@@ -1,0 +1,41 @@
+//! Plain requests over HTTP, each on a connection of its own.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// What a server answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// The status.
+    pub(crate) status: u16,
+    /// The body.
+    pub(crate) body: String,
+}
+
+/// Posts JSON.
+pub(crate) async fn post(server: SocketAddr, path: &str, body: &str) -> anyhow::Result<Answer> {
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: {server}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    timeout(PATIENCE, exchange(server, &request)).await.context("the server doesn't answer")?
+}
+
+async fn exchange(server: SocketAddr, request: &str) -> anyhow::Result<Answer> {
+    let mut stream = TcpStream::connect(server).await.context("connecting to the server")?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer has no end of its headers")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok(Answer { status: status.context("the answer has no status")?, body: body.to_owned() })
+}
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
