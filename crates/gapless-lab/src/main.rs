@@ -19,6 +19,7 @@ mod moment;
 mod network;
 mod plain_sql;
 mod progress;
+mod push_client;
 mod push_server;
 mod raw_client;
 mod report;

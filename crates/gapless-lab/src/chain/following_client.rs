@@ -31,7 +31,7 @@ impl FollowingClient {
     }
 
     /// The next thing that is told of the subscription; `None` if the connection was lost.
-    async fn next(&mut self) -> anyhow::Result<Option<Told>> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Told>> {
         loop {
             let event = timeout(PATIENCE, self.events.next()).await.context("the client tells nothing")?;
             match event.context("the client has ended")? {

@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use super::Indexer;
 use crate::database::{Database, Databases};
 use crate::network::Network;
+use crate::plain_sql::PlainSql;
 use crate::server;
 
 /// One experiment's database and the server on it, which comes back on the same port when it is restarted.
@@ -55,6 +56,11 @@ impl ChainWorld {
     /// A connection of its own between clients and the server, over the network of this run, that can be cut.
     pub(crate) fn line(&self) -> anyhow::Result<FaultyProxy> {
         self.network.line(self.address)
+    }
+
+    /// A connection that speaks SQL to the same database.
+    pub(crate) async fn plain_sql(&self) -> anyhow::Result<PlainSql> {
+        self.database.plain_sql().await
     }
 
     /// The memory of the server that is in RAM now.

@@ -4,7 +4,9 @@
 
 mod away_and_back;
 mod control_drop_oldest;
+mod control_timestamp;
 mod cursor_expired;
+mod push_strategies;
 mod reorg;
 mod restart_under_many;
 mod slow_reader;
@@ -23,6 +25,8 @@ pub(super) enum Experiment {
     RestartUnderMany,
     SnapshotRace,
     Reorg,
+    PushStrategies,
+    ControlTimestampCursor,
     ControlDropOldest,
     ControlNoJitter,
     ControlSnapshotFirst,
@@ -37,6 +41,8 @@ impl Experiment {
         Self::RestartUnderMany,
         Self::SnapshotRace,
         Self::Reorg,
+        Self::PushStrategies,
+        Self::ControlTimestampCursor,
         Self::ControlDropOldest,
         Self::ControlNoJitter,
         Self::ControlSnapshotFirst,
@@ -51,6 +57,8 @@ impl Experiment {
             Self::RestartUnderMany => "05-restart-under-many",
             Self::SnapshotRace => "06-snapshot-race",
             Self::Reorg => "07-reorg",
+            Self::PushStrategies => "push-strategies",
+            Self::ControlTimestampCursor => "02-control-timestamp-cursor",
             Self::ControlDropOldest => "04-control-drop-oldest",
             Self::ControlNoJitter => "05-control-no-jitter",
             Self::ControlSnapshotFirst => "06-control-snapshot-first",
@@ -67,6 +75,12 @@ impl Experiment {
             }
             Self::SlowReader => {
                 "A reader at a tenth of the pace loses its whole queue and is told so once; the server's memory stays bounded, and nobody else is told later."
+            }
+            Self::PushStrategies => {
+                "Four ways to push over a network that drops out: how late something is told, and what is never told, have nothing to do with each other."
+            }
+            Self::ControlTimestampCursor => {
+                "A reader that comes back with the time of the newest event that it has: events are lost, or come twice."
             }
             Self::ControlDropOldest => {
                 "A server that drops only the oldest of a full queue: the reader goes on, and can't see the hole."
@@ -97,6 +111,8 @@ impl Experiment {
             Self::AwayAndBack => away_and_back::run(databases, conditions).await,
             Self::CursorExpired => cursor_expired::run(databases, conditions).await,
             Self::SlowReader => slow_reader::run(databases, conditions).await,
+            Self::PushStrategies => push_strategies::run(databases, conditions).await,
+            Self::ControlTimestampCursor => control_timestamp::run(databases, conditions).await,
             Self::ControlDropOldest => control_drop_oldest::run().await,
             Self::RestartUnderMany => restart_under_many::run(databases, conditions).await,
             Self::ControlNoJitter => restart_under_many::control(databases, conditions).await,
