@@ -43,6 +43,9 @@ pub(crate) enum Command {
         /// What is between clients and server
         #[arg(long, default_value = "near")]
         network: Network,
+        /// That this runs in a network namespace of its own
+        #[arg(long, hide = true)]
+        in_namespace: bool,
         /// How many clients there are where a server restarts under many
         #[arg(long, value_name = "NUMBER")]
         clients: Option<u64>,

@@ -1,12 +1,15 @@
 //! Plain requests over HTTP, each on a connection of its own.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::TcpSocket;
 use tokio::time::timeout;
+
+/// Where requests come from, so that they can be told from the traffic of clients.
+pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 200);
 
 /// What a server answers.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +31,9 @@ pub(crate) async fn post(server: SocketAddr, path: &str, body: &str) -> anyhow::
 }
 
 async fn exchange(server: SocketAddr, request: &str) -> anyhow::Result<Answer> {
-    let mut stream = TcpStream::connect(server).await.context("connecting to the server")?;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(IpAddr::V4(SOURCE), 0))?;
+    let mut stream = socket.connect(server).await.context("connecting to the server")?;
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;

@@ -39,6 +39,7 @@ use self::bench::{Bench, Scale};
 use self::database::Databases;
 use self::experiments::{Conditions, Size};
 use self::figure::Figure;
+use self::network::Network;
 use self::report::Report;
 use self::table::Table;
 
@@ -57,12 +58,27 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { command, postgres, json } = arguments;
     let json = json.as_deref();
     match command {
-        Command::Experiment { suite, store, html, long, network, clients, only } => {
+        Command::Experiment { suite, store, html, long, network, in_namespace, clients, only } => {
+            let network = match network {
+                Network::Far if !in_namespace && network::may_have_a_namespace() => {
+                    let status = network::run_in_namespace("--in-namespace")?;
+                    return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                }
+                Network::Far if !in_namespace => {
+                    complain(
+                        "the kernel loses no packets here: that needs root, unshare, ip and iptables; \
+                         a proxy does what it can instead (--network proxied)",
+                    );
+                    Network::Proxied
+                }
+                network @ (Network::Near | Network::Far | Network::Proxied) => network,
+            };
             let size = if long { Size::Long } else { Size::Short };
             let conditions = Conditions { network, size, clients };
             let databases = Databases::ready(store, postgres).await?;
             let findings = experiments::run(suite, &databases, conditions, only.as_deref()).await;
-            tell(&Report::new(suite.name(), store.name(), findings), json, html.as_deref())
+            let report = Report::new(suite.name(), store.name(), findings).over(network.name());
+            tell(&report, json, html.as_deref())
         }
         Command::Crowd(membership) => crowd::live(membership).await.map(|()| ExitCode::SUCCESS),
         Command::Bench { bench, tiny } => {

@@ -9,8 +9,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
+use crate::chain::PATIENCE;
 use crate::latencies::Latencies;
 use crate::moment;
 use crate::push_server::{Ask, Line};
@@ -20,6 +21,7 @@ pub(crate) struct PushClient {
     task: JoinHandle<anyhow::Result<Shown>>,
     stop: watch::Sender<bool>,
     is_connected: watch::Receiver<bool>,
+    newest: watch::Receiver<Option<u64>>,
 }
 
 /// What its user was shown.
@@ -46,13 +48,25 @@ impl PushClient {
             doubles: 0,
             latencies: Latencies::new()?,
         };
-        let following = Following { server, ask, connected, shown, pulled: 0 };
-        Ok(Self { task: tokio::spawn(following.run(is_stopped)), stop, is_connected })
+        let (newest_told, newest) = watch::channel(None);
+        let following = Following { server, ask, connected, newest_told, shown, pulled: 0 };
+        Ok(Self { task: tokio::spawn(following.run(is_stopped)), stop, is_connected, newest })
     }
 
     /// Waits until it is connected.
     pub(crate) async fn connected(&mut self) -> anyhow::Result<()> {
-        self.is_connected.wait_for(|is| *is).await.context("the client has ended")?;
+        let connected = self.is_connected.wait_for(|is| *is);
+        timeout(PATIENCE, connected)
+            .await
+            .context("a client can't connect")?
+            .context("the client has ended")?;
+        Ok(())
+    }
+
+    /// Waits until it is told of an event.
+    pub(crate) async fn told_of(&mut self, number: u64) -> anyhow::Result<()> {
+        let told = self.newest.wait_for(|newest| *newest == Some(number));
+        timeout(PATIENCE, told).await.context("a client isn't told")?.context("the client has ended")?;
         Ok(())
     }
 
@@ -67,6 +81,7 @@ struct Following {
     server: SocketAddr,
     ask: Ask,
     connected: watch::Sender<bool>,
+    newest_told: watch::Sender<Option<u64>>,
     shown: Shown,
     /// Up to where the log was pulled.
     pulled: usize,
@@ -134,6 +149,7 @@ impl Following {
         match line {
             Line::Event { number, mined_at, .. } => {
                 self.shown.holding.insert(number);
+                self.newest_told.send_replace(Some(number));
                 if self.shown.told.insert(number) {
                     self.shown.latencies.record(moment::since(mined_at))?;
                 } else {

@@ -16,6 +16,9 @@ pub(crate) struct Report {
     suite: &'static str,
     /// On which store.
     store: &'static str,
+    /// Over which network, if that isn't the machine's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<&'static str>,
     /// What they came to together.
     verdict: Verdict,
     /// What each came to.
@@ -36,7 +39,13 @@ impl Report {
         let experiments: Vec<_> =
             findings.into_iter().map(|finding| Judged { verdict: finding.verdict(), finding }).collect();
         let worst = experiments.iter().map(|judged| judged.verdict).max();
-        Self { suite, store, verdict: worst.unwrap_or(Verdict::Failed), experiments }
+        Self { suite, store, network: None, verdict: worst.unwrap_or(Verdict::Failed), experiments }
+    }
+
+    /// Says over which network.
+    #[must_use]
+    pub(crate) fn over(self, network: Option<&'static str>) -> Self {
+        Self { network, ..self }
     }
 
     /// Whether everything was as expected.
@@ -57,9 +66,10 @@ impl Report {
     fn summary(&self) -> String {
         let count = |verdict| self.experiments.iter().filter(|judged| judged.verdict == verdict).count();
         format!(
-            "{} on {}: {} of {} experiments as expected, {} differ, {} failed",
+            "{} on {}{}: {} of {} experiments as expected, {} differ, {} failed",
             self.suite,
             self.store,
+            self.network.map(|network| format!(" over a network that is {network}")).unwrap_or_default(),
             count(Verdict::AsExpected),
             self.experiments.len(),
             count(Verdict::Differs),

@@ -28,6 +28,18 @@ fn the_experiments_about_chains_are_as_expected_on_postgres() {
     assert_as_expected("realtime", "postgres");
 }
 
+// Chain behaviour 2
+#[test]
+fn who_was_away_is_told_the_same_over_a_far_network() {
+    assert_holds_over_a_far_network("02-away-and-back");
+}
+
+// Chain behaviour 7
+#[test]
+fn a_reorg_is_told_once_over_a_far_network() {
+    assert_holds_over_a_far_network("07-reorg");
+}
+
 #[test]
 fn append_hot_runs() {
     assert_figures("append-hot");
@@ -69,16 +81,26 @@ fn replay_runs() {
 }
 
 fn assert_as_expected(suite: &str, store: &str) {
-    let report = experiment_report(suite, store);
+    let report = experiment_report(suite, store, &[]);
+    assert!(report["experiments"].as_array().unwrap().len() >= 8);
     assert_eq!(report["verdict"], "as_expected", "{report:#}");
 }
 
+fn assert_holds_over_a_far_network(experiment: &str) {
+    let report = experiment_report("realtime", "sqlite", &["--network", "proxied", "--only", experiment]);
+    assert_eq!(report["verdict"], "as_expected", "{report:#}");
+    assert_eq!(report["network"], "far by proxy");
+    assert_eq!(report["experiments"][0]["name"], experiment);
+}
+
 /// Runs the experiments of a suite on a store; their exit code, their table, their JSON and their page must agree.
-fn experiment_report(suite: &str, store: &str) -> Value {
+fn experiment_report(suite: &str, store: &str, more: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let (json, html) = (folder.path().join("report.json"), folder.path().join("report.html"));
     let output = lab()
-        .args(["experiment", suite, "--store", store, "--json"])
+        .args(["experiment", suite, "--store", store])
+        .args(more)
+        .arg("--json")
         .arg(&json)
         .arg("--html")
         .arg(&html)
@@ -90,7 +112,6 @@ fn experiment_report(suite: &str, store: &str) -> Value {
     assert_eq!(output.status.success(), report["verdict"] == "as_expected", "{table}");
     let page = std::fs::read_to_string(html).unwrap();
     let experiments = report["experiments"].as_array().unwrap();
-    assert!(experiments.len() >= 8);
     for experiment in experiments {
         let name = experiment["name"].as_str().unwrap();
         assert!(table.contains(name) && page.contains(name), "{name} is missing in:\n{table}\n{page}");

@@ -1,5 +1,7 @@
 //! The network between a client and a server, with a switch for each way it can fail.
 
+mod connecting;
+mod link;
 mod relay;
 mod switchboard;
 
@@ -11,11 +13,12 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
 
+pub use self::link::Link;
 use self::switchboard::Switchboard;
 
-/// A TCP proxy that can cut, silence and refuse connections.
+/// A TCP proxy that can delay, throttle, cut, silence and refuse connections.
 ///
-/// One thread moves all bytes. Each method returns after its effect: when `cut` returns, nothing is connected any
+/// One thread moves all bytes; a connection to the server is made by a thread of its own, and all end with the proxy. Each method returns after its effect: when `cut` returns, nothing is connected any
 /// more, and after `blackhole(true)` not one byte passes. What is in flight is bounded by 64 KiB a direction of a
 /// connection, beside the buffers of the kernel.
 #[derive(Debug)]
@@ -30,9 +33,15 @@ pub struct FaultyProxy {
 impl FaultyProxy {
     /// Listens on a free port of 127.0.0.1 and passes every connection on to `upstream`.
     pub fn start(upstream: SocketAddr) -> anyhow::Result<Self> {
+        Self::start_over(upstream, Link::default())
+    }
+
+    /// The same over a network that is slow.
+    pub fn start_over(upstream: SocketAddr, link: Link) -> anyhow::Result<Self> {
         let (wake, woken) = UnixStream::pair().context("making a pair of sockets")?;
+        let waker = wake.try_clone().context("making a pair of sockets")?;
         let (orders, inbox) = mpsc::channel();
-        let switchboard = Switchboard::listen(upstream, inbox, woken)?;
+        let switchboard = Switchboard::listen(upstream, link, inbox, woken, waker)?;
         let address = switchboard.address()?;
         let thread = thread::spawn(move || switchboard.run());
         Ok(Self { address, orders, wake, thread: Some(thread) })

@@ -18,7 +18,7 @@ pub use anvil::{ANVIL_PACKAGE, GAPLESS_TEST_ANVIL, anvil_binary, anvil_command, 
 pub use browser::{
     BROWSER_PACKAGE, GAPLESS_TEST_BROWSER, browser_folder, chromium_binary, has_browser_package,
 };
-pub use faulty_proxy::FaultyProxy;
+pub use faulty_proxy::{FaultyProxy, Link};
 pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};
 pub use polling::poll_until;
 pub use port::free_port;

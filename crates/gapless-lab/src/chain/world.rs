@@ -33,6 +33,7 @@ impl ChainWorld {
     ) -> anyhow::Result<Self> {
         let database = databases.fresh().await?;
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        network.spoil(address).await?;
         let settings = settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let indexer = Indexer::new(address);
         let mut world = Self { database, server: None, address, settings, network, indexer };

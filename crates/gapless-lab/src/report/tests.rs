@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use super::*;
+use crate::exhibit::Exhibit;
 use crate::finding::Check;
 
 #[test]
@@ -45,6 +48,27 @@ fn the_page_shows_texts_as_they_are() {
     let page = report().html();
     assert!(page.contains("&lt;it&gt; &amp; died"), "{page}");
     assert!(!page.contains("http"), "nothing is loaded from elsewhere");
+}
+
+#[test]
+fn what_was_measured_beside_is_shown_everywhere() {
+    let mut measured = finding("00-a", vec![Check::exactly("holes", 0, 0)]);
+    let returns = Exhibit::histogram("back <again>", Duration::from_millis(100), &[0, 150, 160]);
+    let table = Exhibit::table("latency", ["when", "p50"], vec![vec!["calm".to_owned(), "1 ms".to_owned()]]);
+    measured.exhibits = vec![returns, table];
+    let report = Report::new("realtime", "sqlite", vec![measured]).over(Some("far"));
+
+    let text = report.to_string();
+    assert!(text.contains("00-a: back <again>") && text.contains("calm  1 ms"), "{text}");
+    assert!(text.ends_with(
+        "realtime on sqlite over a network that is far: 1 of 1 experiments as expected, 0 differ, 0 failed"
+    ));
+    let page = report.html();
+    assert!(page.contains("back &lt;again&gt;") && page.contains("2 at 100 ms"), "{page}");
+    assert!(page.contains("<td>calm</td><td>1 ms</td>"), "{page}");
+    let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+    assert_eq!(json["network"], "far");
+    assert_eq!(json["experiments"][0]["exhibits"][0]["counts"], serde_json::json!([1, 2]));
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! One proxied connection: bytes in both directions, until both have ended or one fails.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd as _;
+use std::time::Instant;
 
 use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{setsockopt, sockopt};
+
+use super::link::{Link, Schedule};
 
 /// What is wrong with the network at the moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,37 +23,44 @@ pub(super) struct Faults {
 pub(super) struct Relay {
     client: TcpStream,
     server: TcpStream,
+    link: Link,
     requests: Pipe,
     replies: Pipe,
 }
 
 impl Relay {
-    pub(super) fn new(client: TcpStream, server: TcpStream) -> io::Result<Self> {
+    pub(super) fn new(client: TcpStream, server: TcpStream, link: Link) -> io::Result<Self> {
         for stream in [&client, &server] {
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
         }
-        Ok(Self { client, server, requests: Pipe::default(), replies: Pipe::default() })
+        Ok(Self { client, server, link, requests: Pipe::default(), replies: Pipe::default() })
     }
 
     /// The sockets to wait for; one that nothing is wanted of is left out, since its end would be reported for ever.
-    pub(super) fn wanted(&self, faults: Faults) -> impl Iterator<Item = PollFd<'_>> {
-        let client = wanted_of(&self.requests, &self.replies, faults);
-        let server = wanted_of(&self.replies, &self.requests, faults);
+    pub(super) fn wanted(&self, faults: Faults, now: Instant) -> impl Iterator<Item = PollFd<'_>> {
+        let client = wanted_of(&self.requests, &self.replies, faults, now);
+        let server = wanted_of(&self.replies, &self.requests, faults, now);
         [(&self.client, client), (&self.server, server)]
             .into_iter()
             .filter(|(_, flags)| !flags.is_empty())
             .map(|(stream, flags)| PollFd::new(stream.as_fd(), flags))
     }
 
+    /// When something arrives that is still on its way.
+    pub(super) fn next_arrival(&self) -> Option<Instant> {
+        [&self.requests, &self.replies].into_iter().filter_map(Pipe::next_arrival).min()
+    }
+
     /// Moves what can be moved without waiting. A connection that failed on one side is reset on the other.
-    pub(super) fn forward(&mut self, faults: Faults) -> Connection {
+    pub(super) fn forward(&mut self, faults: Faults, now: Instant) -> Connection {
         if faults.blackhole {
             return Connection::Open;
         }
-        let moved = self.requests.forward(&self.client, &self.server, Fate::Deliver).and_then(|()| {
+        let Self { client, server, link, requests, replies } = self;
+        let moved = requests.forward(client, server, *link, Fate::Deliver, now).and_then(|()| {
             let fate = if faults.drop_replies { Fate::Swallow } else { Fate::Deliver };
-            self.replies.forward(&self.server, &self.client, fate)
+            replies.forward(server, client, *link, fate, now)
         });
         match moved {
             Ok(()) if self.requests.is_finished() && self.replies.is_finished() => Connection::Closed,
@@ -90,10 +101,10 @@ fn linger_not(stream: &TcpStream) {
     setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).ok();
 }
 
-fn wanted_of(read: &Pipe, written: &Pipe, faults: Faults) -> PollFlags {
+fn wanted_of(read: &Pipe, written: &Pipe, faults: Faults, now: Instant) -> PollFlags {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::POLLIN, read.has_room() && !faults.blackhole);
-    flags.set(PollFlags::POLLOUT, written.has_bytes() && !faults.blackhole);
+    flags.set(PollFlags::POLLOUT, written.has_arrived(now) && !faults.blackhole);
     flags
 }
 
@@ -106,8 +117,17 @@ enum Fate {
 /// The bytes of one direction that were read and not yet written.
 #[derive(Debug, Default)]
 struct Pipe {
-    bytes: Vec<u8>,
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+    schedule: Schedule,
     state: State,
+}
+
+/// Bytes on their way.
+#[derive(Debug)]
+struct Piece {
+    arrives: Instant,
+    bytes: Vec<u8>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -120,8 +140,15 @@ enum State {
 }
 
 impl Pipe {
-    fn forward(&mut self, mut from: &TcpStream, to: &TcpStream, fate: Fate) -> io::Result<()> {
-        let mut chunk = [0; 16 * 1024];
+    fn forward(
+        &mut self,
+        mut from: &TcpStream,
+        to: &TcpStream,
+        link: Link,
+        fate: Fate,
+        now: Instant,
+    ) -> io::Result<()> {
+        let mut chunk = vec![0; link.piece_bytes_max()];
         while self.has_room() {
             let Some(count) = unless_blocked(from.read(&mut chunk))? else {
                 break;
@@ -129,23 +156,32 @@ impl Pipe {
             match (count, fate) {
                 (0, _) => self.state = State::Ending,
                 (_, Fate::Swallow) => {}
-                (_, Fate::Deliver) => self.bytes.extend_from_slice(&chunk[..count]),
+                (_, Fate::Deliver) => {
+                    let arrives = self.schedule.arrival(link, count, now);
+                    self.bytes += count;
+                    self.pieces.push_back(Piece { arrives, bytes: chunk[..count].to_vec() });
+                }
             }
         }
         if fate == Fate::Swallow {
-            self.bytes.clear();
+            self.pieces.clear();
+            self.bytes = 0;
         }
-        self.flush(to)
+        self.flush(to, now)
     }
 
-    fn flush(&mut self, mut to: &TcpStream) -> io::Result<()> {
-        while self.has_bytes() {
-            let Some(count) = unless_blocked(to.write(&self.bytes))? else {
+    fn flush(&mut self, mut to: &TcpStream, now: Instant) -> io::Result<()> {
+        while let Some(piece) = self.pieces.front_mut().filter(|piece| piece.arrives <= now) {
+            let Some(count) = unless_blocked(to.write(&piece.bytes))? else {
                 return Ok(());
             };
-            self.bytes.drain(..count);
+            piece.bytes.drain(..count);
+            self.bytes -= count;
+            if piece.bytes.is_empty() {
+                self.pieces.pop_front();
+            }
         }
-        if self.state == State::Ending {
+        if self.state == State::Ending && self.pieces.is_empty() {
             self.state = State::Finished;
             to.shutdown(Shutdown::Write)?;
         }
@@ -153,11 +189,15 @@ impl Pipe {
     }
 
     fn has_room(&self) -> bool {
-        self.state == State::Flowing && self.bytes.len() < BYTES_MAX
+        self.state == State::Flowing && self.bytes < BYTES_MAX
     }
 
-    fn has_bytes(&self) -> bool {
-        !self.bytes.is_empty()
+    fn has_arrived(&self, now: Instant) -> bool {
+        self.next_arrival().is_some_and(|arrives| arrives <= now)
+    }
+
+    fn next_arrival(&self) -> Option<Instant> {
+        self.pieces.front().map(|piece| piece.arrives)
     }
 
     fn is_finished(&self) -> bool {

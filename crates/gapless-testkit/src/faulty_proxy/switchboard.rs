@@ -1,25 +1,28 @@
 //! The thread behind a proxy: one wait for all sockets.
 
 use std::io::{ErrorKind, Read as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
-use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::Context as _;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::connecting::Connecting;
 use super::relay::{Faults, Relay, reset};
-use super::{Counts, Order};
+use super::{Counts, Link, Order};
 
 /// Owns the listener and all connections of a proxy, and carries out its orders.
 pub(super) struct Switchboard {
     listener: TcpListener,
     upstream: SocketAddr,
+    link: Link,
     inbox: Receiver<(Order, SyncSender<Counts>)>,
     woken: UnixStream,
+    connecting: Connecting,
     faults: Faults,
     refuses: bool,
     relays: Vec<Relay>,
@@ -29,14 +32,28 @@ pub(super) struct Switchboard {
 impl Switchboard {
     pub(super) fn listen(
         upstream: SocketAddr,
+        link: Link,
         inbox: Receiver<(Order, SyncSender<Counts>)>,
         woken: UnixStream,
+        waker: UnixStream,
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening for a proxy")?;
         listener.set_nonblocking(true).context("listening for a proxy")?;
         woken.set_nonblocking(true).context("listening for a proxy")?;
         let faults = Faults::default();
-        Ok(Self { listener, upstream, inbox, woken, faults, refuses: false, relays: Vec::new(), total: 0 })
+        let connecting = Connecting::new(waker);
+        Ok(Self {
+            listener,
+            upstream,
+            link,
+            inbox,
+            woken,
+            connecting,
+            faults,
+            refuses: false,
+            relays: Vec::new(),
+            total: 0,
+        })
     }
 
     pub(super) fn address(&self) -> anyhow::Result<SocketAddr> {
@@ -46,7 +63,7 @@ impl Switchboard {
     /// Works until the proxy that gives the orders is dropped.
     pub(super) fn run(mut self) {
         loop {
-            let ready = self.wait();
+            let ready = self.wait(Instant::now());
             match self.carry_out_orders() {
                 Proxy::Dropped => return,
                 Proxy::Alive => {}
@@ -54,18 +71,20 @@ impl Switchboard {
             if ready.contains(&self.listener.as_raw_fd()) && !self.faults.blackhole {
                 self.accept();
             }
-            self.relays.retain_mut(|relay| relay.forward(self.faults).is_open());
+            self.connect();
+            let now = Instant::now();
+            self.relays.retain_mut(|relay| relay.forward(self.faults, now).is_open());
         }
     }
 
     /// Waits until something can be moved; returns the sockets where it can.
-    fn wait(&self) -> Vec<RawFd> {
+    fn wait(&self, now: Instant) -> Vec<RawFd> {
         let mut wanted = vec![PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)];
         if !self.faults.blackhole {
             wanted.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
         }
-        wanted.extend(self.relays.iter().flat_map(|relay| relay.wanted(self.faults)));
-        match poll(&mut wanted, PollTimeout::NONE) {
+        wanted.extend(self.relays.iter().flat_map(|relay| relay.wanted(self.faults, now)));
+        match poll(&mut wanted, self.patience(now)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => panic!("waiting for the sockets of a proxy failed: {errno}"),
         }
@@ -74,6 +93,18 @@ impl Switchboard {
             .filter(|socket| socket.any().unwrap_or(false))
             .map(|socket| socket.as_fd().as_raw_fd())
             .collect()
+    }
+
+    /// How long nothing has to be moved if no socket tells of anything.
+    fn patience(&self, now: Instant) -> PollTimeout {
+        let arrivals = self.relays.iter().filter_map(Relay::next_arrival).filter(|arrives| *arrives > now);
+        match arrivals.min() {
+            // A millisecond more, since what is left of one is cut off.
+            Some(arrives) if !self.faults.blackhole => {
+                PollTimeout::try_from((arrives - now).as_millis() + 1).unwrap_or(PollTimeout::MAX)
+            }
+            Some(_) | None => PollTimeout::NONE,
+        }
     }
 
     fn carry_out_orders(&mut self) -> Proxy {
@@ -94,7 +125,10 @@ impl Switchboard {
     fn carry_out(&mut self, order: Order) {
         match order {
             Order::SetUpstream(upstream) => self.upstream = upstream,
-            Order::Cut => self.relays.drain(..).for_each(Relay::cut),
+            Order::Cut => {
+                self.connecting.cut();
+                self.relays.drain(..).for_each(Relay::cut);
+            }
             Order::Blackhole(on) => self.faults.blackhole = on,
             Order::DropReplies(on) => self.faults.drop_replies = on,
             Order::Refuse(on) => self.refuses = on,
@@ -106,22 +140,20 @@ impl Switchboard {
         loop {
             match self.listener.accept() {
                 Ok((client, _)) if self.refuses => reset(client),
-                Ok((client, _)) => self.connect(client),
+                Ok((client, _)) => self.connecting.begin(client, self.upstream),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return,
             }
         }
     }
 
-    /// A client whose server can't be reached is reset, as if it had tried itself.
-    fn connect(&mut self, client: TcpStream) {
-        let server = match TcpStream::connect_timeout(&self.upstream, CONNECT_PATIENCE) {
-            Ok(server) => server,
-            Err(_) => return reset(client),
-        };
-        if let Ok(relay) = Relay::new(client, server) {
-            self.relays.push(relay);
-            self.total += 1;
+    /// Takes in the connections that have come about.
+    fn connect(&mut self) {
+        for (client, server) in self.connecting.take() {
+            if let Ok(relay) = Relay::new(client, server, self.link) {
+                self.relays.push(relay);
+                self.total += 1;
+            }
         }
     }
 }
@@ -130,5 +162,3 @@ enum Proxy {
     Alive,
     Dropped,
 }
-
-const CONNECT_PATIENCE: Duration = Duration::from_secs(1);

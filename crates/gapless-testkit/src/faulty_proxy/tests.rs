@@ -3,6 +3,7 @@ use std::io::{self, ErrorKind, Read as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 #[test]
 fn bytes_and_their_end_pass_in_both_directions() {
@@ -131,6 +132,27 @@ fn a_client_of_a_server_that_is_gone_is_reset() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let proxy = FaultyProxy::start(gone).unwrap();
     assert_eq!(read_failure(&mut connect(&proxy)), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_slow_link_delays_both_directions_and_loses_nothing() {
+    let echo = Echo::start();
+    let delay = Duration::from_millis(40);
+    let link = Link { delay, bytes_per_second: Some(1_000_000), resent_every: Some(3) };
+    let proxy = FaultyProxy::start_over(echo.address, link).unwrap();
+    let mut client = connect(&proxy);
+    let begun = Instant::now();
+    echoes(&mut client, "one");
+    assert!(begun.elapsed() >= 2 * delay, "{:?}", begun.elapsed());
+
+    let sent: Vec<u8> = (0..100_000u32).map(|number| number.to_le_bytes()[0]).collect();
+    let begun = Instant::now();
+    client.write_all(&sent).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut echoed = Vec::new();
+    client.read_to_end(&mut echoed).unwrap();
+    assert!(echoed == sent);
+    assert!(begun.elapsed() >= Duration::from_millis(100), "it is as narrow as it should be");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `03-cursor-expired`. Chain behaviour 3.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use gapless_client::TopicsStart;
@@ -17,8 +18,6 @@ const MEANWHILE: u64 = 30;
 const AFTER: u64 = 5;
 /// Below which seq nothing is kept when the client is back; it left before that, and the head is beyond it.
 const KEPT_FROM: u64 = 25;
-/// How long is listened for what must not be told.
-const SILENCE: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow::Result<Outcome> {
     let settings = [("chains.confirmations", "2")];
@@ -57,7 +56,7 @@ pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow
         Check::exactly("events told twice since the snapshot", 0, fold.doubles()),
     ];
     for (what, cursor, expected) in positions(left_at) {
-        let answer = answer_to(&line.address(), cursor).await?;
+        let answer = answer_to(line.address(), cursor, conditions.network.silence()).await?;
         checks.push(Check::exactly(
             &format!("what a cursor {what} is answered, all of it"),
             json!([expected]),
@@ -83,15 +82,15 @@ fn positions(expired: Option<Cursor>) -> Vec<(&'static str, Option<Cursor>, &'st
 }
 
 /// All that a cursor is answered, by name.
-async fn answer_to(server: &std::net::SocketAddr, cursor: Option<Cursor>) -> anyhow::Result<Value> {
-    let mut reader = TopicReader::connect(*server).await?;
+async fn answer_to(server: SocketAddr, cursor: Option<Cursor>, silence: Duration) -> anyhow::Result<Value> {
+    let mut reader = TopicReader::connect(server).await?;
     reader.ask(cursor, Mode::Instant, false).await?;
     let mut names = Vec::new();
     if let Err(error) = reader.answer().await? {
         let code: ErrorCode = error.code;
         names.push(format!("error {code}"));
     }
-    for told in reader.listen_for(SILENCE).await? {
+    for told in reader.listen_for(silence).await? {
         let reason = if let Told::Reset(reason) = told { json!(reason) } else { json!("") };
         names.push(format!("{} {}", name_of(&told), reason.as_str().unwrap_or_default()));
     }

@@ -19,6 +19,15 @@ const MEANWHILE: [u64; 10] = [2; 10];
 /// Within how much time how many come back is compared.
 const WAVE: Duration = Duration::from_millis(100);
 
+/// How many clients the control has at most: a wave of more would only overrun the machine.
+const CONTROL_CLIENTS_MAX: u64 = 2_000;
+
+fn clients_of(conditions: Conditions) -> u64 {
+    // A proxy has one thread for all of them.
+    let usual = if conditions.network.is_narrow() { (60, 300) } else { (300, 5_000) };
+    conditions.clients.unwrap_or_else(|| conditions.size.pick(usual.0, usual.1))
+}
+
 /// How the server goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Going {
@@ -27,7 +36,7 @@ enum Going {
 }
 
 pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow::Result<Outcome> {
-    let clients = conditions.clients.unwrap_or_else(|| conditions.size.pick(300, 5_000));
+    let clients = clients_of(conditions);
     let mut outcome = Outcome::default();
     for going in [Going::Killed, Going::Drained] {
         let name = match going {
@@ -66,7 +75,7 @@ pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow
 
 /// Clients that all wait the same time come back in one wave, and again in the next when that one fails.
 pub(super) async fn control(databases: &Databases, conditions: Conditions) -> anyhow::Result<Outcome> {
-    let clients = conditions.clients.unwrap_or_else(|| conditions.size.pick(300, 2_000));
+    let clients = clients_of(conditions).min(CONTROL_CLIENTS_MAX);
     let mut exhibits = Vec::new();
     let mut peaks = Vec::new();
     for (pause, name) in [(Pause::Even, "without jitter"), (Pause::Spread, "with jitter")] {
@@ -105,7 +114,8 @@ async fn restart(
     let settings = [("drain.reconnect_spread", "3s")];
     let mut world = ChainWorld::begin(databases, conditions.network, &settings).await?;
     let line = world.line()?;
-    let mut crowd = Crowd::gather(world.address(), clients, pause).await?;
+    let server = if conditions.network.is_narrow() { line.address() } else { world.address() };
+    let mut crowd = Crowd::gather(server, clients, pause).await?;
     let mut real_clients = Vec::new();
     for _ in 0..REAL_CLIENTS {
         let start = TopicsStart::After(beginning()?);

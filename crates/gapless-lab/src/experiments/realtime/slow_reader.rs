@@ -19,47 +19,81 @@ use crate::finding::{Check, Outcome};
 use crate::latencies::Latencies;
 use crate::moment;
 
-/// A block comes so often, with so many events of so many bytes.
-const BLOCK_PAUSE: Duration = Duration::from_millis(20);
+/// What comes, and how much of it.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    block_pause: Duration,
+    payload_bytes: usize,
+    /// How many frames may wait for a reader.
+    queued_frames_max: &'static str,
+    /// How long it comes without slow readers, and beside them.
+    calm: Duration,
+    slow: Duration,
+}
+
+impl Load {
+    fn of(conditions: Conditions) -> Self {
+        let Conditions { network, size, .. } = conditions;
+        if network.is_narrow() {
+            Self {
+                block_pause: Duration::from_millis(100),
+                payload_bytes: 100,
+                queued_frames_max: "100",
+                calm: Duration::from_secs(20),
+                slow: size.pick(Duration::from_secs(60), Duration::from_secs(240)),
+            }
+        } else {
+            Self {
+                block_pause: Duration::from_millis(20),
+                payload_bytes: 8 << 10,
+                queued_frames_max: "1000",
+                calm: size.pick(Duration::from_secs(3), Duration::from_secs(60)),
+                slow: size.pick(Duration::from_secs(7), Duration::from_secs(600)),
+            }
+        }
+    }
+
+    /// How long a slow reader waits before each frame: it reads at a tenth of the pace.
+    fn slow_pause(self) -> Duration {
+        self.block_pause / BLOCK_EVENTS as u32 * 10
+    }
+}
+
+/// How many events a block has.
 const BLOCK_EVENTS: u64 = 4;
-const PAYLOAD_BYTES: usize = 8 << 10;
-/// A tenth of that pace.
-const SLOW_PAUSE: Duration = Duration::from_millis(50);
 /// So that the kernel holds little of what a slow reader hasn't taken.
 const SLOW_BUFFER_BYTES: u32 = 8 << 10;
 /// How many readers keep up, beside whom the slow ones are.
 const FAST: usize = 8;
 /// What a slow reader may cost: its queue, the shared tail, and what allocators keep.
 const SERVER_GROWTH_MAX_MIB: u64 = 64;
-/// How long is listened for what must not be told.
-const SILENCE: Duration = Duration::from_millis(500);
 /// How much later than before the others may be told, besides twice as late.
 const DELAY_MAX_MS: f64 = 50.0;
 
 pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow::Result<Outcome> {
-    let calm = conditions.size.pick(Duration::from_secs(3), Duration::from_secs(60));
-    let slow = conditions.size.pick(Duration::from_secs(7), Duration::from_secs(600));
-    let mut world = ChainWorld::begin(databases, conditions.network, &[]).await?;
-    world.indexer.pad_payloads(PAYLOAD_BYTES);
+    let load = Load::of(conditions);
+    let settings = [("delivery.queued_frames_max", load.queued_frames_max)];
+    let mut world = ChainWorld::begin(databases, conditions.network, &settings).await?;
+    world.indexer.pad_payloads(load.payload_bytes);
     let line = world.line()?;
 
     let readers = FastReaders::begin(line.address()).await?;
-    let (calm_bytes, calm_pace) = write_for(calm, &mut world).await?;
+    let (calm_bytes, calm_pace) = write_for(load.calm, load, &mut world).await?;
     let calm_latencies = readers.finish(&mut world).await?;
 
     let readers = FastReaders::begin(line.address()).await?;
     // Straight to the server, so that nothing between takes what they don't.
     let server = world.address();
-    let read_slowly = |at_reset| tokio::spawn(SlowReader::read(server, at_reset, slow));
+    let read_slowly = |at_reset| tokio::spawn(SlowReader::read(server, at_reset, load));
     let (resting, stubborn) = (read_slowly(AtReset::Rest), read_slowly(AtReset::GoOn));
-    let (slow_bytes, slow_pace) = write_for(slow, &mut world).await?;
+    let (slow_bytes, slow_pace) = write_for(load.slow, load, &mut world).await?;
     let slow_latencies = readers.finish(&mut world).await?;
     let (mut resting, mut stubborn) = (resting.await??, stubborn.await??);
 
     // What the kernel had taken for it comes first.
     resting.read_to_reset().await?;
     let told_before_reset = resting.reader.fold().events();
-    let told_after_reset = resting.reader.listen_for(SILENCE).await?;
+    let told_after_reset = resting.reader.listen_for(conditions.network.silence()).await?;
     let holes_before_reset = resting.holes();
     let last = world.indexer.next_number() - 1;
     resting.catch_up(last).await?;
@@ -109,9 +143,9 @@ pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow
 }
 
 /// Hands in blocks for a time. Returns the most memory that the server had, and how many events came a second.
-async fn write_for(time: Duration, world: &mut ChainWorld) -> anyhow::Result<(u64, f64)> {
+async fn write_for(time: Duration, load: Load, world: &mut ChainWorld) -> anyhow::Result<(u64, f64)> {
     let (begun, before) = (Instant::now(), world.indexer.next_number());
-    let mut beat = interval(BLOCK_PAUSE);
+    let mut beat = interval(load.block_pause);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut bytes_max = 0;
     while begun.elapsed() < time {
@@ -186,15 +220,15 @@ struct SlowReader {
 }
 
 impl SlowReader {
-    async fn read(server: SocketAddr, at_reset: AtReset, time: Duration) -> anyhow::Result<Self> {
+    async fn read(server: SocketAddr, at_reset: AtReset, load: Load) -> anyhow::Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.set_recv_buffer_size(SLOW_BUFFER_BYTES)?;
         let mut reader = TopicReader::connect_from(socket, server).await?;
         reader.subscribe(None, Mode::Instant, false).await?;
         let mut slow = Self { reader, is_reset: false };
         let begun = Instant::now();
-        while begun.elapsed() < time {
-            sleep(SLOW_PAUSE).await;
+        while begun.elapsed() < load.slow {
+            sleep(load.slow_pause()).await;
             match (slow.is_reset, at_reset) {
                 (false, _) => slow.next().await?,
                 (true, AtReset::Rest) => {}
