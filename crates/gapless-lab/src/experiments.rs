@@ -71,31 +71,30 @@ pub(crate) async fn run(
 ) -> Vec<Finding> {
     match suite {
         Suite::Ordering => {
-            let experiments = chosen(ordering::Experiment::ALL, |experiment| experiment.name(), only);
-            let progress = Progress::new(experiments.len());
-            let mut findings = Vec::with_capacity(experiments.len());
-            for experiment in experiments {
-                progress.begin(experiment.name());
-                findings.push(experiment.find(databases).await);
-                progress.step();
-            }
-            findings
+            let all = ordering::Experiment::ALL;
+            run_all(all, |one| one.name(), only, async |one| one.find(databases).await).await
         }
         Suite::Realtime => {
-            let experiments = chosen(realtime::Experiment::ALL, |experiment| experiment.name(), only);
-            let progress = Progress::new(experiments.len());
-            let mut findings = Vec::with_capacity(experiments.len());
-            for experiment in experiments {
-                progress.begin(experiment.name());
-                findings.push(experiment.find(databases, conditions).await);
-                progress.step();
-            }
-            findings
+            let all = realtime::Experiment::ALL;
+            run_all(all, |one| one.name(), only, async |one| one.find(databases, conditions).await).await
         }
     }
 }
 
-fn chosen<E: Copy>(all: &[E], name: impl Fn(E) -> &'static str, only: Option<&str>) -> Vec<E> {
+async fn run_all<E: Copy>(
+    all: &[E],
+    name: impl Fn(E) -> &'static str,
+    only: Option<&str>,
+    find: impl AsyncFn(E) -> Finding,
+) -> Vec<Finding> {
     let is_chosen = |experiment: &E| only.is_none_or(|part| name(*experiment).contains(part));
-    all.iter().copied().filter(is_chosen).collect()
+    let experiments: Vec<_> = all.iter().copied().filter(is_chosen).collect();
+    let progress = Progress::new(experiments.len());
+    let mut findings = Vec::with_capacity(experiments.len());
+    for experiment in experiments {
+        progress.begin(name(experiment));
+        findings.push(find(experiment).await);
+        progress.step();
+    }
+    findings
 }
