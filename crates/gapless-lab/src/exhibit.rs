@@ -1,7 +1,6 @@
 //! What an experiment measured, beside what it compared: tables and histograms.
 
 use std::fmt::{self, Display, Formatter};
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -41,9 +40,10 @@ impl Exhibit {
         Self::Table { title: title.to_owned(), heading: heading.map(str::to_owned).to_vec(), rows }
     }
 
-    /// Counts moments by stretches of `step`; those before `start` count as at it.
-    pub(crate) fn histogram(title: &str, step: Duration, moments_ms: &[u64]) -> Self {
-        let step_ms = (step.as_millis() as u64).max(1);
+    /// Counts moments by stretches of 100 ms, or of more where that would be too many.
+    pub(crate) fn histogram(title: &str, moments_ms: &[u64]) -> Self {
+        let longest = moments_ms.iter().copied().max().unwrap_or(0);
+        let step_ms = STEPS_MS.into_iter().find(|step| longest / step < BARS_MAX).unwrap_or(60_000);
         let mut counts = Vec::new();
         for moment in moments_ms {
             let index = (moment / step_ms) as usize;
@@ -54,6 +54,9 @@ impl Exhibit {
     }
 }
 
+const STEPS_MS: [u64; 8] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000];
+/// How many bars there are at most.
+const BARS_MAX: u64 = 50;
 /// The length of the longest bar, in characters.
 const BAR_MAX: u64 = 60;
 
@@ -82,11 +85,14 @@ mod tests {
 
     #[test]
     fn moments_are_counted_by_stretches_and_quiet_ones_are_shown_too() {
-        let histogram = Exhibit::histogram("back", Duration::from_millis(100), &[0, 99, 100, 350]);
+        let histogram = Exhibit::histogram("back", &[0, 99, 100, 350]);
         assert_eq!(
             histogram,
             Exhibit::Histogram { title: "back".to_owned(), step_ms: 100, counts: vec![2, 1, 0, 1] }
         );
         assert_eq!(histogram.to_string().lines().count(), 5);
+
+        let long = Exhibit::histogram("back", &[0, 9_999]);
+        assert!(matches!(long, Exhibit::Histogram { step_ms: 200, .. }), "{long:?}");
     }
 }

@@ -124,6 +124,11 @@ impl TopicReader {
         }
     }
 
+    /// Says that it is there, for one that reads too slowly to answer in time when it is asked.
+    pub(crate) async fn say_alive(&mut self) -> anyhow::Result<()> {
+        self.write(&ClientMessage::Ping).await
+    }
+
     /// What it holds.
     pub(crate) fn fold(&self) -> &Fold {
         &self.fold

@@ -55,7 +55,7 @@ impl Member {
     ) -> anyhow::Result<Reunion> {
         let mut reader = {
             let _turn = turn.acquire().await?;
-            self.connect().await?
+            self.connect_first().await
         };
         drop(subscribed);
         loop {
@@ -66,8 +66,7 @@ impl Member {
             };
             self.fold = reader.into_fold();
             if connected_at.elapsed() > HEALTHY_AFTER {
-                self.backoff.reset();
-                self.even_pause = BackoffConfig::RECONNECT.base;
+                self.proved_healthy();
             }
             reader = self.come_back(asked_to_wait).await;
         }
@@ -75,6 +74,25 @@ impl Member {
         let fold = reader.fold();
         let holding = [(digest(fold.held()), 1)].into();
         Ok(Reunion { tries_ms, returns_ms, holding, doubles: fold.doubles(), resets: fold.resets().to_vec() })
+    }
+
+    /// Connects, however often it takes.
+    async fn connect_first(&mut self) -> TopicReader {
+        loop {
+            match self.connect().await {
+                Ok(reader) => {
+                    self.proved_healthy();
+                    return reader;
+                }
+                Err(_) => sleep(self.next_pause()).await,
+            }
+        }
+    }
+
+    /// Begins with the shortest pause again.
+    fn proved_healthy(&mut self) {
+        self.backoff.reset();
+        self.even_pause = BackoffConfig::RECONNECT.base;
     }
 
     /// Reads up to the last event.

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::*;
 use crate::exhibit::Exhibit;
 use crate::finding::Check;
@@ -53,7 +51,7 @@ fn the_page_shows_texts_as_they_are() {
 #[test]
 fn what_was_measured_beside_is_shown_everywhere() {
     let mut measured = finding("00-a", vec![Check::exactly("holes", 0, 0)]);
-    let returns = Exhibit::histogram("back <again>", Duration::from_millis(100), &[0, 150, 160]);
+    let returns = Exhibit::histogram("back <again>", &[0, 150, 160]);
     let table = Exhibit::table("latency", ["when", "p50"], vec![vec!["calm".to_owned(), "1 ms".to_owned()]]);
     measured.exhibits = vec![returns, table];
     let report = Report::new("realtime", "sqlite", vec![measured]).over(Some("far"));

@@ -77,4 +77,5 @@ impl Drop for Connecting {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Enough for five tries of the kernel, where packets get lost.
+const PATIENCE: Duration = Duration::from_secs(30);

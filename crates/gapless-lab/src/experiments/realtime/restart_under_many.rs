@@ -68,7 +68,7 @@ pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow
             ),
         ]);
         let title = format!("{clients} clients, server {name}: when they were back");
-        outcome.exhibits.push(Exhibit::histogram(&title, WAVE, &since(gone_ms, &reunion.returns_ms)));
+        outcome.exhibits.push(Exhibit::histogram(&title, &since(gone_ms, &reunion.returns_ms)));
     }
     Ok(outcome)
 }
@@ -83,7 +83,7 @@ pub(super) async fn control(databases: &Databases, conditions: Conditions) -> an
         let tries = restarted.reunion.tries_ms;
         peaks.push(crowd::peak(&tries, WAVE));
         let title = format!("{clients} clients {name}: when they tried to come back");
-        exhibits.push(Exhibit::histogram(&title, WAVE, &since(restarted.gone_ms, &tries)));
+        exhibits.push(Exhibit::histogram(&title, &since(restarted.gone_ms, &tries)));
     }
     let share = |peak: u64| peak * 100 / clients;
     let checks = vec![

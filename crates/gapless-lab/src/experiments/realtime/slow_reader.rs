@@ -63,6 +63,8 @@ impl Load {
 const BLOCK_EVENTS: u64 = 4;
 /// So that the kernel holds little of what a slow reader hasn't taken.
 const SLOW_BUFFER_BYTES: u32 = 8 << 10;
+/// How often a slow reader says that it is there: a question of the server waits behind what it hasn't read.
+const ALIVE_PAUSE: Duration = Duration::from_secs(5);
 /// How many readers keep up, beside whom the slow ones are.
 const FAST: usize = 8;
 /// What a slow reader may cost: its queue, the shared tail, and what allocators keep.
@@ -227,8 +229,13 @@ impl SlowReader {
         reader.subscribe(None, Mode::Instant, false).await?;
         let mut slow = Self { reader, is_reset: false };
         let begun = Instant::now();
+        let mut said_alive = begun;
         while begun.elapsed() < load.slow {
             sleep(load.slow_pause()).await;
+            if said_alive.elapsed() > ALIVE_PAUSE {
+                said_alive = Instant::now();
+                slow.reader.say_alive().await?;
+            }
             match (slow.is_reset, at_reset) {
                 (false, _) => slow.next().await?,
                 (true, AtReset::Rest) => {}
