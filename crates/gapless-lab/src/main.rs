@@ -8,6 +8,7 @@ mod bench;
 mod chain;
 mod crowd;
 mod database;
+mod elapse;
 mod exhibit;
 mod experiments;
 mod figure;

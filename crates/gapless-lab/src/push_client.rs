@@ -9,9 +9,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::chain::PATIENCE;
+use crate::elapse::elapse;
 use crate::latencies::Latencies;
 use crate::moment;
 use crate::push_server::{Ask, Line};
@@ -106,7 +107,7 @@ impl Following {
                 self.follow_connection(stream).await.ok();
             }
             self.connected.send_replace(false);
-            sleep(backoff.next_delay()).await;
+            elapse(backoff.next_delay()).await;
         }
     }
 

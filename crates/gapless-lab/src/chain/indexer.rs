@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use gapless_proto::{BlockNumber, ChainPoint};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{CHAIN, Held, PATIENCE};
+use crate::elapse::elapse;
 use crate::http;
 use crate::moment::{self, Moment};
 
@@ -103,7 +104,7 @@ impl Indexer {
                     Ok(answer) if answer.status == 200 => return Ok(()),
                     Ok(answer) if answer.status < 500 => bail!("a block was refused: {}", answer.body),
                     // The server is down, or about to go.
-                    Ok(_) | Err(_) => sleep(RETRY_PAUSE).await,
+                    Ok(_) | Err(_) => elapse(RETRY_PAUSE).await,
                 }
             }
         };

@@ -8,10 +8,11 @@ use gapless_core::{Backoff, BackoffConfig};
 use gapless_proto::{Cursor, Mode};
 use tokio::net::TcpSocket;
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::{Pause, Reunion, digest, now_ms};
 use crate::chain::{Fold, TopicReader, beginning};
+use crate::elapse::elapse;
 
 /// A client that keeps what it holds over its connections.
 pub(super) struct Member {
@@ -84,7 +85,7 @@ impl Member {
                     self.proved_healthy();
                     return reader;
                 }
-                Err(_) => sleep(self.next_pause()).await,
+                Err(_) => elapse(self.next_pause()).await,
             }
         }
     }
@@ -112,7 +113,7 @@ impl Member {
             (Pause::Spread, None) | (Pause::Even, _) => self.next_pause(),
         };
         loop {
-            sleep(pause).await;
+            elapse(pause).await;
             self.tries_ms.push(now_ms());
             if let Ok(reader) = self.connect().await {
                 self.returns_ms.push(now_ms());

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use gapless_client::TopicsStart;
-use tokio::time::sleep;
 
 use super::Conditions;
 use crate::chain::{ChainWorld, FollowingClient, beginning};
 use crate::database::Databases;
+use crate::elapse::elapse;
 use crate::finding::{Check, Outcome};
 
 /// How many events come before and after the absence.
@@ -30,7 +30,7 @@ pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow
     traveller.lose_connection().await?;
     for _ in 0..MEANWHILE {
         world.indexer.mine(&[1]).await?;
-        sleep(absence / MEANWHILE as u32).await;
+        elapse(absence / MEANWHILE as u32).await;
     }
     let told_while_away = traveller.fold().events() - BESIDE;
     line.refuse(false);

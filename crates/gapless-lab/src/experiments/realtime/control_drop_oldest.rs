@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpSocket;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::chain::PATIENCE;
+use crate::elapse::elapse;
 use crate::finding::{Check, Outcome};
 use crate::moment;
 use crate::push_server::{Ask, Line, PushServer};
@@ -61,7 +62,7 @@ async fn read_late(server: &PushServer, address: SocketAddr) -> anyhow::Result<(
         push(server, number);
         // The server gets a turn, and so each line its chance.
         if number.is_multiple_of(QUEUE_MAX as u64 / 2) {
-            sleep(Duration::from_millis(2)).await;
+            elapse(Duration::from_millis(2)).await;
         }
     }
     let mut errors = 0;

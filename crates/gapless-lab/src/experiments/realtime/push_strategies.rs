@@ -8,11 +8,12 @@ use gapless_client::TopicsStart;
 use gapless_testkit::FaultyProxy;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval};
 
 use super::Conditions;
 use crate::chain::{ChainWorld, FollowingClient, Payload, Told, beginning};
 use crate::database::Databases;
+use crate::elapse::elapse;
 use crate::exhibit::Exhibit;
 use crate::finding::{Check, Outcome};
 use crate::latencies::Latencies;
@@ -80,7 +81,7 @@ pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow
     for _ in 0..outages.count {
         events.come_for(outages.whole).await?;
         // Each outage begins with a reorg of what everybody was just told.
-        sleep(3 * conditions.network.delay()).await;
+        elapse(3 * conditions.network.delay()).await;
         lines.iter().for_each(|line| line.blackhole(true));
         events.since_reorg = REORG_EVENTS;
         events.come_for(outages.dead).await?;
@@ -95,7 +96,7 @@ pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow
     let (replayed, last) = replay.finish(&mut world, &pushing).await?;
     // Whoever else will be told is told by then.
     clients[SIGNALLED].told_of(last).await?;
-    sleep(conditions.network.silence()).await;
+    elapse(conditions.network.silence()).await;
     let mut shown = Vec::new();
     for client in clients {
         shown.push(client.stop().await?);

@@ -9,11 +9,12 @@ use serde_json::json;
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::Conditions;
 use crate::chain::{ChainWorld, Payload, Told, TopicReader};
 use crate::database::Databases;
+use crate::elapse::elapse;
 use crate::exhibit::Exhibit;
 use crate::finding::{Check, Outcome};
 use crate::latencies::Latencies;
@@ -231,7 +232,7 @@ impl SlowReader {
         let begun = Instant::now();
         let mut said_alive = begun;
         while begun.elapsed() < load.slow {
-            sleep(load.slow_pause()).await;
+            elapse(load.slow_pause()).await;
             if said_alive.elapsed() > ALIVE_PAUSE {
                 said_alive = Instant::now();
                 slow.reader.say_alive().await?;

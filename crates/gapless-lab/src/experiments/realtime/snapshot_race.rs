@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use gapless_proto::Mode;
-use tokio::time::sleep;
 
 use super::Conditions;
 use crate::chain::{ChainWorld, Fold, TopicReader, beginning};
 use crate::database::Databases;
+use crate::elapse::elapse;
 use crate::exhibit::Exhibit;
 use crate::finding::{Check, Outcome};
 
@@ -152,7 +152,7 @@ async fn one_round(
         Moment::BothWaitRequestFirst => {
             world.freeze_server()?;
             reader.ask(None, Mode::Instant, true).await?;
-            sleep(delay).await;
+            elapse(delay).await;
             happen_after_thaw(world, deed).await?;
             reader.accepted().await?;
         }
@@ -160,9 +160,9 @@ async fn one_round(
             world.freeze_server()?;
             let thaw = world.thaw()?;
             let asking = async {
-                sleep(ON_ITS_WAY).await;
+                elapse(ON_ITS_WAY).await;
                 let asked = reader.ask(None, Mode::Instant, true).await;
-                sleep(delay + ON_ITS_WAY).await;
+                elapse(delay + ON_ITS_WAY).await;
                 thaw().and(asked)
             };
             let (happened, asked) = tokio::join!(deed.happen(world), asking);
@@ -191,7 +191,7 @@ async fn one_round(
         }
         Moment::After(pause) => {
             let happening = async {
-                sleep(delay + pause).await;
+                elapse(delay + pause).await;
                 deed.happen(world).await
             };
             let (subscribed, happened) = tokio::join!(reader.subscribe(None, Mode::Instant, true), happening);
@@ -210,7 +210,7 @@ async fn one_round(
 async fn happen_after_thaw(world: &mut ChainWorld, deed: Deed) -> anyhow::Result<()> {
     let thaw = world.thaw()?;
     let thawing = async {
-        sleep(ON_ITS_WAY).await;
+        elapse(ON_ITS_WAY).await;
         thaw()
     };
     let (happened, thawed) = tokio::join!(deed.happen(world), thawing);
