@@ -94,6 +94,10 @@ impl Network {
     }
 }
 
+/// A slow network has small buffers at its ends, too, or it would take minutes of what a slow reader doesn't.
+const IN_NAMESPACE: &str =
+    r#"ip link set lo up && echo "4096 16384 65536" > /proc/sys/net/ipv4/tcp_wmem && exec "$@""#;
+
 /// Whether this process may have a network namespace of its own, and lose packets in it.
 pub(crate) fn may_have_a_namespace() -> bool {
     let finds = |program: &str| {
@@ -108,7 +112,7 @@ pub(crate) fn may_have_a_namespace() -> bool {
 pub(crate) fn run_in_namespace(one_more: &str) -> anyhow::Result<ExitStatus> {
     let program = env::current_exe().context("looking for this program")?;
     Command::new("unshare")
-        .args(["--net", "--", "sh", "-c", r#"ip link set lo up && exec "$@""#, "sh"])
+        .args(["--net", "--", "sh", "-c", IN_NAMESPACE, "sh"])
         .arg(program)
         .args(env::args_os().skip(1))
         .arg(one_more)

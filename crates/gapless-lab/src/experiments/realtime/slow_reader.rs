@@ -41,7 +41,7 @@ impl Load {
                 payload_bytes: 100,
                 queued_frames_max: "100",
                 calm: Duration::from_secs(20),
-                slow: size.pick(Duration::from_secs(60), Duration::from_secs(240)),
+                slow: size.pick(Duration::from_secs(90), Duration::from_secs(240)),
             }
         } else {
             Self {
@@ -62,8 +62,9 @@ impl Load {
 
 /// How many events a block has.
 const BLOCK_EVENTS: u64 = 4;
-/// So that the kernel holds little of what a slow reader hasn't taken.
-const SLOW_BUFFER_BYTES: u32 = 8 << 10;
+/// So that the kernel holds little of what a slow reader hasn't taken; with less than a segment of the loopback network, it would be
+/// slower than it should.
+const SLOW_BUFFER_BYTES: u32 = 128 << 10;
 /// How often a slow reader says that it is there: a question of the server waits behind what it hasn't read.
 const ALIVE_PAUSE: Duration = Duration::from_secs(5);
 /// How many readers keep up, beside whom the slow ones are.
