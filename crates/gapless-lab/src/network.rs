@@ -94,9 +94,9 @@ impl Network {
     }
 }
 
-/// A slow network has small buffers at its ends, too, or it would take minutes of what a slow reader doesn't.
+/// A slow network has small packets, and small buffers at its ends: they would take minutes of what a slow reader doesn't.
 const IN_NAMESPACE: &str =
-    r#"ip link set lo up && echo "4096 16384 65536" > /proc/sys/net/ipv4/tcp_wmem && exec "$@""#;
+    r#"ip link set lo mtu 1500 up && echo "4096 16384 65536" > /proc/sys/net/ipv4/tcp_wmem && exec "$@""#;
 
 /// Whether this process may have a network namespace of its own, and lose packets in it.
 pub(crate) fn may_have_a_namespace() -> bool {
