@@ -69,16 +69,6 @@ impl ChainWorld {
         self.server()?.resident_bytes()
     }
 
-    /// Stops the server, does something to what it keeps, and starts it again.
-    pub(crate) async fn tamper(
-        &mut self,
-        deed: impl AsyncFnOnce(&Database) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        self.drain_server().await?;
-        deed(&self.database).await?;
-        self.start_server().await
-    }
-
     /// Starts the server where it was.
     pub(crate) async fn start_server(&mut self) -> anyhow::Result<()> {
         let server = server::serve_at(&self.database.url(), self.address, &self.settings).await?;

@@ -1,26 +1,32 @@
 //! `03-cursor-expired`. Chain behaviour 3.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use gapless_client::TopicsStart;
-use gapless_proto::{ChainId, Cursor, ErrorCode, Mode, Seq};
+use gapless_proto::{Cursor, ErrorCode, Mode};
 use serde_json::{Value, json};
 
 use super::Conditions;
-use crate::chain::{CHAIN, ChainWorld, FollowingClient, Told, TopicReader};
-use crate::database::{Database, Databases};
+use crate::chain::{CHAIN, ChainWorld, FollowingClient, PATIENCE, Told, TopicReader};
+use crate::database::Databases;
 use crate::finding::{Check, Outcome};
 
 /// How many events come before the absence, during it, and after it.
 const BEFORE: u64 = 10;
 const MEANWHILE: u64 = 30;
 const AFTER: u64 = 5;
-/// Below which seq nothing is kept when the client is back; it left before that, and the head is beyond it.
-const KEPT_FROM: u64 = 25;
+/// How many of the newest entries are kept: fewer than come during the absence.
+const REPLAY_ENTRIES: &str = "20";
 
 pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow::Result<Outcome> {
-    let settings = [("chains.confirmations", "2")];
+    let settings = [
+        ("chains.confirmations", "2"),
+        ("chains.reorg_blocks_max", "5"),
+        ("chains.replay_entries", REPLAY_ENTRIES),
+        ("chains.trim_interval", "100ms"),
+    ];
     let mut world = ChainWorld::begin(databases, conditions.network, &settings).await?;
     let line = world.line()?;
     let mut traveller = FollowingClient::start(line.address(), TopicsStart::Snapshot).await?;
@@ -33,7 +39,7 @@ pub(super) async fn run(databases: &Databases, conditions: Conditions) -> anyhow
     line.cut();
     traveller.lose_connection().await?;
     world.indexer.mine(&[1; MEANWHILE as usize]).await?;
-    world.tamper(async |database| trim(database).await).await?;
+    wait_until_expired(world.address(), left_at.clone()).await?;
     line.refuse(false);
     world.indexer.mine(&[1; AFTER as usize]).await?;
     let newest = world.indexer.next_number() - 1;
@@ -81,6 +87,19 @@ fn positions(expired: Option<Cursor>) -> Vec<(&'static str, Option<Cursor>, &'st
     ]
 }
 
+/// Asks again and again, until the log behind a position is gone.
+async fn wait_until_expired(server: SocketAddr, cursor: Option<Cursor>) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        let mut reader = TopicReader::connect(server).await?;
+        reader.subscribe(cursor.clone(), Mode::Instant, false).await?;
+        if let Told::Reset(_) = reader.next().await? {
+            return Ok(());
+        }
+    }
+    bail!("the log is never trimmed")
+}
+
 /// All that a cursor is answered, by name.
 async fn answer_to(server: SocketAddr, cursor: Option<Cursor>, silence: Duration) -> anyhow::Result<Value> {
     let mut reader = TopicReader::connect(server).await?;
@@ -105,12 +124,4 @@ fn name_of(told: &Told) -> &'static str {
         Told::Progress(_) => "progress",
         Told::Reset(_) => "reset",
     }
-}
-
-/// Leaves the log as if the replay window had passed.
-async fn trim(database: &Database) -> anyhow::Result<()> {
-    let store = database.open_store().await?;
-    store.trim_chain(ChainId::new(CHAIN), Seq::new(KEPT_FROM)?).await?;
-    store.close().await;
-    Ok(())
 }
