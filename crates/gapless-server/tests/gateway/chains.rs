@@ -113,7 +113,7 @@ async fn who_waits_for_confirmation_is_told_late_and_never_of_a_revoke(mut serve
 
 // Chain behaviour 3
 async fn a_position_that_can_not_be_served_is_one_reset(server: TestServer) {
-    take(&server, &[block("a1", "a0", 2), block("a2", "a1", 2)]).await;
+    take_final(&server, &[block("a1", "a0", 2), block("a2", "a1", 2)], 2).await;
     server.store().trim_chain(CHAIN, gapless_proto::Seq::new(3).unwrap()).await.unwrap();
     for (cursor, reason) in [
         ("1:1:0:1", TopicResetReason::CursorExpired),

@@ -34,6 +34,7 @@ contract!(
     a_trim_keeps_the_newest_of_each_value,
     a_trim_leaves_what_a_reorg_may_still_take_back,
     a_revoke_is_told_though_what_it_took_back_is_trimmed,
+    a_reorg_to_the_oldest_block_leaves_its_events_though_the_log_was_trimmed,
     a_confirmed_stretch_tells_how_far_it_reaches,
     the_chains_that_have_feeds_are_listed,
     a_feed_that_begins_anew_has_no_place_for_old_cursors,
@@ -305,6 +306,7 @@ async fn a_cursor_without_seq_finds_its_place(world: World) {
     assert_eq!(seq_at(1, 0).await, Some(1));
     assert_eq!(seq_at(1, 9).await, Some(2));
     assert_eq!(seq_at(2, 0).await, Some(5));
+    feed.finalize(2).await;
     feed.store.trim_chain(CHAIN, seq(3)).await.unwrap();
     assert_eq!(seq_at(1, 9).await, None, "what is before it is trimmed");
 }
@@ -317,7 +319,7 @@ async fn a_trim_keeps_the_newest_of_each_value(world: World) {
     assert_eq!(feed.info().await.min_seq, seq(4));
     assert_eq!(feed.said(3).await, ["4 a3-0"]);
     assert_eq!(feed.values(None).await, ["holder-0 \"3\"", "holder-1 \"1\""]);
-    assert_eq!(feed.store.trim_chain(CHAIN, seq(99)).await.unwrap(), Some(seq(5)));
+    assert_eq!(feed.store.trim_chain(CHAIN, seq(99)).await.unwrap(), Some(seq(4)));
     feed.take(&[block("a4", "a3", 1)]).await;
     assert_eq!(feed.values(None).await, ["holder-0 \"4\"", "holder-1 \"1\""]);
     assert_eq!(feed.said(4).await, ["5 a4-0"]);
@@ -331,7 +333,7 @@ async fn a_trim_leaves_what_a_reorg_may_still_take_back(world: World) {
     feed.store.ingest(CHAIN, Ingestion { blocks, window: 4, ..Ingestion::default() }).await.unwrap();
     assert_eq!(
         feed.store.trim_chain(CHAIN, seq(99)).await.unwrap(),
-        Some(seq(3)),
+        Some(seq(2)),
         "down to a2 it may go back"
     );
     let branch: Vec<_> = (3..=7)
@@ -348,15 +350,24 @@ async fn a_trim_leaves_what_a_reorg_may_still_take_back(world: World) {
     );
     feed.finalize(4).await;
     let min_seq = feed.store.trim_chain(CHAIN, seq(99)).await.unwrap().unwrap();
-    assert_eq!(feed.said(min_seq.get() - 1).await, ["10 a5-0", "11 a6-0"]);
+    assert_eq!(feed.said(min_seq.get() - 1).await, ["9 a4-0", "10 a5-0", "11 a6-0"]);
 }
 
 // Chain behaviour 7
 async fn a_revoke_is_told_though_what_it_took_back_is_trimmed(world: World) {
     let feed = Feed::of(&world);
-    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 2), block("b2", "a1", 1)]).await;
-    assert_eq!(feed.store.trim_chain(CHAIN, seq(4)).await.unwrap(), Some(seq(4)));
-    assert_eq!(feed.said(3).await, ["4 revoke to 1:0 from 2", "5 b2-0"], "a reader may hold what is gone");
+    feed.take(&[block("a1", "a0", 0), block("a2", "a1", 2), block("b2", "a1", 1)]).await;
+    assert_eq!(feed.store.trim_chain(CHAIN, seq(3)).await.unwrap(), Some(seq(3)));
+    assert_eq!(feed.said(2).await, ["3 revoke to 1:0 from 1", "4 b2-0"], "a reader may hold what is gone");
+}
+
+// Chain behaviours 7, 15
+async fn a_reorg_to_the_oldest_block_leaves_its_events_though_the_log_was_trimmed(world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 3), block("a2", "a1", 2)]).await;
+    feed.store.trim_chain(CHAIN, seq(99)).await.unwrap();
+    feed.take(&[block("b2", "a1", 1)]).await;
+    assert_eq!(feed.said(5).await, ["6 revoke to 1:2 from 4", "7 b2-0"]);
 }
 
 // Chain behaviour 13
@@ -471,10 +482,10 @@ async fn a_log_with_seqs_left_out_is_trimmed_in_steps(world: World) {
     let feed = Feed::of(&world);
     feed.take(&[block("a1", "a0", 900), block("a2", "a1", 900)]).await;
     feed.store.raise_chain_epochs().await.unwrap();
-    let head = feed.take(&[block("a3", "a2", 2)]).await.chain.head;
+    let head = feed.take(&[block("a3", "a2", 1)]).await.chain.head;
     feed.finalize(3).await;
     assert_eq!(feed.store.trim_chain(CHAIN, head).await.unwrap(), Some(head));
-    assert_eq!(feed.said(0).await, [format!("{head} a3-1")]);
+    assert_eq!(feed.said(0).await, [format!("{head} a3-0")]);
 }
 
 // Chain behaviour 12

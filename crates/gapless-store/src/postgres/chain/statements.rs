@@ -199,7 +199,7 @@ pub(super) const TRIM_END: &str = "\
 /// The first event that a reorg may still take back: it lies above what is finalized and above the oldest block that is kept.
 pub(super) const FIRST_REVOCABLE: &str = "\
     SELECT seq FROM chain_entry \
-    WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND block > ( \
+    WHERE chain = $1 AND kind = 'event' AND void_at IS NULL AND block >= ( \
         SELECT greatest(b.number, c.finalized) FROM chain c CROSS JOIN LATERAL ( \
             SELECT number FROM chain_block WHERE chain = $1 AND canonical ORDER BY number LIMIT 1 \
         ) b WHERE c.chain = $1 \

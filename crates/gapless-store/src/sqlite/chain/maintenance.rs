@@ -47,11 +47,12 @@ pub(in crate::sqlite) fn trim_step(
     Ok(Some((step, step == goal)))
 }
 
-/// The first event that a reorg may still take back: it lies above what is finalized and above the oldest block that is kept.
+/// The first event that a reorg may still need: it may take back what lies above what is finalized and above the oldest block that is kept,
+/// and tells where that block ends.
 fn first_revocable(connection: &Connection, chain: &str) -> rusqlite::Result<Option<Seq>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq FROM chain_entry
-          WHERE chain = ?1 AND kind = 'event' AND void_at IS NULL AND block > (
+          WHERE chain = ?1 AND kind = 'event' AND void_at IS NULL AND block >= (
                 SELECT max(b.number, coalesce(c.finalized, 0)) FROM chain c CROSS JOIN chain_block b
                  WHERE c.chain = ?1 AND b.chain = ?1 AND b.canonical ORDER BY b.number LIMIT 1)
           ORDER BY block, log, seq LIMIT 1",
