@@ -13,6 +13,8 @@ use metrics::{Counter, Gauge, Histogram, Unit};
 pub(crate) struct Meters {
     /// `gapless_connections`: WebSocket sessions now.
     pub(crate) connections: Gauge,
+    /// `gapless_event_streams`: streams of server-sent events now.
+    event_streams: Gauge,
     /// `gapless_sends_total{outcome}`.
     sends: [Counter; 4],
     /// `gapless_pages_total`: pages that were served.
@@ -56,6 +58,15 @@ impl ReadMeters {
     }
 }
 
+/// A stream that is counted for as long as there is this.
+pub(crate) struct CountedStream(Gauge);
+
+impl Drop for CountedStream {
+    fn drop(&mut self) {
+        self.0.decrement(1);
+    }
+}
+
 /// What a send came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendOutcome {
@@ -96,6 +107,7 @@ impl Meters {
         describe();
         Self {
             connections: metrics::gauge!("gapless_connections"),
+            event_streams: metrics::gauge!("gapless_event_streams"),
             sends: SendOutcome::ALL
                 .map(|outcome| metrics::counter!("gapless_sends_total", "outcome" => outcome.as_str())),
             pages: metrics::counter!("gapless_pages_total"),
@@ -110,6 +122,12 @@ impl Meters {
             append_seconds: metrics::histogram!("gapless_append_seconds"),
             page_seconds: metrics::histogram!("gapless_page_seconds"),
         }
+    }
+
+    /// Counts a stream of server-sent events until what is returned is dropped.
+    pub(crate) fn count_event_stream(&self) -> CountedStream {
+        self.event_streams.increment(1);
+        CountedStream(self.event_streams.clone())
     }
 
     pub(crate) fn count_send(&self, outcome: &Result<Appended, AppendError>, took: Duration) {
@@ -136,6 +154,7 @@ impl Meters {
 
 fn describe() {
     metrics::describe_gauge!("gapless_connections", "WebSocket sessions now");
+    metrics::describe_gauge!("gapless_event_streams", "streams of server-sent events now");
     metrics::describe_counter!("gapless_closes_total", "connections that the server ended, by close code");
     metrics::describe_counter!("gapless_sends_total", "sends, by what they came to");
     metrics::describe_counter!("gapless_pages_total", "pages that were served");

@@ -42,8 +42,13 @@ pub enum Step<'tail, F> {
         /// The revoke's own seq.
         seq: Seq,
     },
-    /// Tell that nothing happened up to the head.
-    Progress(ChainHead),
+    /// Tell that nothing happened up to a place.
+    Progress {
+        /// The block up to which nothing is to be told any more, but for its events behind the first.
+        block: BlockNumber,
+        /// The last seq that is passed.
+        seq: Seq,
+    },
     /// Read the store from a seq on, up to a block if there is one, and call [`Subscription::handle_slice`].
     Read {
         /// The last seq that is passed.
@@ -228,9 +233,10 @@ impl Subscription {
     }
 
     fn progress<'tail, F>(&mut self, head: ChainHead, now: Instant) -> Step<'tail, F> {
-        let seq = match self.mode {
-            Mode::Instant => head.seq.min(self.passed),
-            Mode::Confirmed => self.passed,
+        let (seq, block) = match self.mode {
+            Mode::Instant => (head.seq.min(self.passed), head.block),
+            // What lies above is still to be told.
+            Mode::Confirmed => (self.passed, head.safe),
         };
         if seq <= self.told {
             return Step::Wait { until: None };
@@ -240,7 +246,7 @@ impl Subscription {
             return Step::Wait { until: Some(due) };
         }
         (self.told, self.told_at) = (seq, now);
-        Step::Progress(ChainHead { seq, ..head })
+        Step::Progress { block: block.unwrap_or_default(), seq }
     }
 }
 

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, Stream};
-use gapless_core::{ChainHead, Slice, Step, Subscription};
+use gapless_core::{Slice, Step, Subscription};
 use gapless_proto::{BlockNumber, ChainPoint, Seq, Topic, TopicResetReason};
 use gapless_store::{CHAIN_ENTRIES_MAX, ChainInfo};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use super::Told;
 use super::followed::{FollowedChain, Wake};
 use super::reads::{LogQuestion, ToldValues, ValuesQuestion, ValuesTold};
 use super::shared_reads::Answer;
+use super::{Told, TopicName};
 use crate::store_trouble;
 
 /// How long to wait after the store failed.
@@ -69,6 +69,11 @@ impl Follow {
         }
     }
 
+    /// The whole names of its topics.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = Topic> {
+        self.topics.iter().map(|topic| TopicName::whole(self.chain.chain(), topic))
+    }
+
     /// Drops what waits and ends with a reset.
     pub(crate) fn reset(&mut self, reason: TopicResetReason) {
         self.queue = Queue::default();
@@ -98,7 +103,9 @@ impl Follow {
         let told = match self.subscription.next(&tail, Instant::now().into_std()) {
             Step::Event(remembered) => remembered.frame.clone(),
             Step::Revoke { to, seq } => Told::revoke(self.chain.chain(), to, seq),
-            Step::Progress(head) => progress(&self.chain, head),
+            Step::Progress { block, seq } => {
+                Told::progress(self.chain.chain(), ChainPoint { block, log: 0 }, seq)
+            }
             Step::Read { after, up_to } => {
                 drop(tail);
                 self.reading = Some(self.read_log(after, up_to, Duration::ZERO));
@@ -232,11 +239,6 @@ impl Queue {
         let (slice, next) = self.slices.back()?;
         (slice.has_more && 2 * next >= slice.entries.len()).then_some(slice.up_to)
     }
-}
-
-fn progress(chain: &FollowedChain, head: ChainHead) -> Told {
-    let point = ChainPoint { block: head.block.unwrap_or_default(), log: 0 };
-    Told::progress(chain.chain(), point, head.seq)
 }
 
 impl Stream for Follow {

@@ -11,9 +11,11 @@ use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream::{StreamExt as _, once};
 use gapless_proto::Cursor;
 
+use tokio::time::timeout;
+
 use super::query::Query;
 use super::topics::{Wanted, read_cursor};
-use crate::auth::Identity;
+use crate::auth::{Identity, unix_now};
 use crate::chains::{Begin, Begun, ReaderPosition, Told};
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
@@ -56,8 +58,19 @@ pub(crate) async fn stream(
     // Tells the client where it begins, should nothing happen before it has to come back.
     let first = retry.event("subscribed").id(cursor.as_str()).data("{}");
     let events = once(async { first }).chain(follow.map(|told| event(&told)));
-    let gateway_drains = async move { gateway.drained().await };
-    let events = events.take_until(Box::pin(gateway_drains)).map(Ok::<_, Infallible>);
+    let counted = gateway.meters().count_event_stream();
+    let expiry = identity
+        .expires_at
+        .map(|expires_at| Duration::from_millis(expires_at.get().saturating_sub(unix_now().get())));
+    let ends = async move {
+        let drained = gateway.drained();
+        match expiry {
+            Some(life) => drop(timeout(life, drained).await),
+            None => drained.await,
+        }
+        drop(counted);
+    };
+    let events = events.take_until(Box::pin(ends)).map(Ok::<_, Infallible>);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 

@@ -154,6 +154,11 @@ impl Session {
     }
 
     fn handle_begun(&mut self, rid: Rid, outcome: Result<Begun, Refusal>) {
+        // The token may be another one by now.
+        let outcome = outcome.and_then(|begun| {
+            let topics: Vec<_> = begun.follow.topics().collect();
+            self.identity.check_reads(&topics).map(|()| begun)
+        });
         match outcome {
             Ok(Begun { follow, cursor }) => {
                 let Some(sub) = self.subscriptions.handle_begun(Some(follow)) else { return };
@@ -193,6 +198,9 @@ impl Session {
         };
         if identity.user != self.identity.user || identity.device != self.identity.device {
             let refusal = Refusal::forbidden("the token is of another user or device; connect anew with it");
+            return self.refuse(Some(rid), refusal);
+        }
+        if let Err(refusal) = identity.check_reads(&self.subscriptions.topics()) {
             return self.refuse(Some(rid), refusal);
         }
         debug!("renewed");

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use futures_util::Stream as _;
 use gapless_core::DeliveryConfig;
-use gapless_proto::Sub;
+use gapless_proto::{Sub, Topic};
 
 use crate::chains::Follow;
 use crate::socket::Frame;
@@ -50,6 +50,11 @@ impl Subscriptions {
         let before = self.follows.len();
         self.follows.retain(|(sub, _)| *sub != ended);
         self.follows.len() < before
+    }
+
+    /// The whole names of the topics that are followed.
+    pub(super) fn topics(&self) -> Vec<Topic> {
+        self.follows.iter().flat_map(|(_, follow)| follow.topics()).collect()
     }
 
     /// Takes what to tell next; otherwise has the task woken when there is something.

@@ -216,6 +216,11 @@ impl TestServer {
         Minting { scopes, ..Minting::of(user) }.token()
     }
 
+    /// One that runs out.
+    pub(crate) fn short_token(&self, user: &str, scopes: Scopes, ttl: Duration) -> String {
+        Minting { scopes, ttl, ..Minting::of(user) }.token()
+    }
+
     /// A token that another server would take.
     pub(crate) fn foreign_token(user: &str) -> String {
         Minting { secret: OTHER_SECRET, ..Minting::of(user) }.token()

@@ -62,7 +62,7 @@ impl Bench {
             Step::Revoke { to, seq } => {
                 self.tell(&ChainEntry { seq, kind: ChainEntryKind::Revoke { to, first: seq } });
             }
-            Step::Progress(head) => self.told.push(format!("progress {}", head.seq)),
+            Step::Progress { block, seq } => self.told.push(format!("progress {block}:{seq}")),
             Step::Read { after, up_to } => {
                 let slice = self.read(after, up_to, limit);
                 match self.subscription.handle_slice(&slice, self.now) {
@@ -254,8 +254,24 @@ fn a_quiet_subscription_moves_on_with_the_feed() {
         panic!("it waits for its time");
     };
     bench.now = until;
-    assert_eq!(bench.run(), ["progress 6"]);
+    assert_eq!(bench.run(), ["progress 4:6"]);
     assert!(matches!(bench.subscription.next(&bench.tail, until), Step::Wait { until: None }));
+}
+
+// Chain behaviour 13
+#[test]
+fn who_waits_for_confirmation_moves_on_only_as_far_as_is_confirmed() {
+    let mut bench = Bench::begin(chain(), Mode::Confirmed, 0, 2);
+    bench.run();
+    for name in [["a4", "a3"], ["a5", "a4"], ["a6", "a5"]] {
+        let mut other = block(name[0], name[1], 1);
+        other.events.iter_mut().for_each(|event| event.topic = topic("approvals"));
+        bench.ingest(&[other]);
+    }
+    bench.run();
+    bench.now += PROGRESS_PAUSE;
+    let told = bench.run();
+    assert!(told.len() == 1 && told[0].starts_with("progress 4:"), "{told:?}");
 }
 
 // Chain behaviour 4

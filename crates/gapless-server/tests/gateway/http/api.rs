@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use gapless_server::{AuthConfig, ChainTips, Config, Scopes};
 use reqwest::header::HeaderMap;
@@ -86,6 +87,11 @@ impl Api {
     /// A token whose time is over.
     pub(crate) fn expired_token(&self, name: &str) -> String {
         self.server.expired_token(name)
+    }
+
+    /// A token that may read some topics and runs out.
+    pub(crate) fn short_token(&self, name: &str, scope: &str, ttl: Duration) -> String {
+        self.server.short_token(name, Scopes::parse(scope).unwrap(), ttl)
     }
 
     /// A trusted backend.

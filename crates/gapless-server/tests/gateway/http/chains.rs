@@ -169,6 +169,18 @@ async fn an_event_source_is_refused_what_it_may_not_read_and_what_can_not_be() {
     backend.get("/v1/events?topics=chain:7:a").await.refused(404, "NOT_FOUND");
 }
 
+#[tokio::test]
+async fn an_event_source_ends_with_its_token() {
+    let server = Api::start().await;
+    server.service().post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
+    let token = server.short_token("alice", "read:chain:1:*", Duration::from_secs(2));
+    let mut source = Source::open(&server.with_token(&token), "topics=chain:1:transfers", None).await;
+    assert_eq!(source.next().await.0, "subscribed");
+    assert_eq!(source.try_next().await, None);
+    let again = server.with_token(&token).get("/v1/events?topics=chain:1:transfers").await;
+    again.refused(401, "UNAUTHENTICATED");
+}
+
 // Chain behaviour 4
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_source_that_takes_nothing_delays_nobody_and_goes_on_when_it_comes_back() {
@@ -194,12 +206,19 @@ async fn an_event_source_that_takes_nothing_delays_nobody_and_goes_on_when_it_co
         }
     }
 
+    // The server gives the one up that takes nothing.
+    let one_is_left = async {
+        while !backend.get("/metrics").await.body.contains("gapless_event_streams 1\n") {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(one_is_left).await;
     let mut read = 0;
     while let Some((name, _)) = stuck.try_next().await {
         assert_eq!(name, "event");
         read += 1;
     }
-    assert!(read < EVENTS, "the kernel took everything");
+    assert!(read < EVENTS, "all was told, though it was given up");
     let id = stuck.id.clone();
     let mut back = Source::open(&backend, "topics=chain:1:transfers", Some(&id)).await;
     assert_eq!(back.next().await.0, "subscribed");

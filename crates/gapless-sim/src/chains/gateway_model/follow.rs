@@ -127,10 +127,10 @@ impl Follow {
                 let revoke = Told::revoke(self.chain, to, seq);
                 return self.tell_revoke(revoke, context, now);
             }
-            Step::Progress(_) if context.fault == Some(ChainFault::NoProgress) => return Looked::Pending,
-            Step::Progress(head) => {
-                let point = ChainPoint { block: head.block.unwrap_or_default(), log: 0 };
-                Told::Progress(ChainCursor { chain: self.chain, point, seq: Some(head.seq) })
+            Step::Progress { .. } if context.fault == Some(ChainFault::NoProgress) => return Looked::Pending,
+            Step::Progress { block, seq } => {
+                let point = ChainPoint { block, log: 0 };
+                Told::Progress(ChainCursor { chain: self.chain, point, seq: Some(seq) })
             }
             Step::Read { after, up_to } => {
                 self.reading = Reading::Log { up_to, asked_at_head: context.tail.head().seq };
