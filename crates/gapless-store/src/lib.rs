@@ -6,6 +6,8 @@
 mod chain_store;
 mod commit_queue;
 mod error;
+#[doc(hidden)]
+pub mod measured;
 mod news;
 mod open;
 mod postgres;

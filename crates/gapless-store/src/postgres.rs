@@ -36,6 +36,7 @@ use gapless_proto::{BlockHash, ChainId, ChainPoint, ConvId, Page, Position, Seq,
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
+pub use self::chain::{LOG as CHAIN_LOG, LOG_SEQ as CHAIN_LOG_SEQ};
 use self::connection::Connector;
 use self::lane::Lane;
 use self::readers::Readers;

@@ -15,6 +15,11 @@ use crate::{ChainInfo, Rewound};
 #[cfg(test)]
 pub(super) use statements::ALL;
 
+/// The statement that reads the log, with the parameters chain, topics, after, up to, limit and bytes.
+pub const LOG: &str = statements::LOG;
+/// The column that has the seq of an entry.
+pub const LOG_SEQ: usize = INFO_COLUMNS;
+
 /// How many columns [`info`] reads.
 const INFO_COLUMNS: usize = 9;
 
