@@ -101,7 +101,12 @@ impl Told {
     /// The frame of one subscription.
     pub(crate) fn frame(&self, sub: Sub) -> Frame {
         let Self { name, rest, .. } = self;
-        Frame::from(format!(r#"{{"t":"{name}","sub":{sub}{rest}"#))
+        let head = format!(r#"{{"t":"{name}","sub":{sub}"#);
+        // Of its exact size, so that it needn't be moved to become a frame.
+        let mut frame = String::with_capacity(head.len() + rest.len());
+        frame.push_str(&head);
+        frame.push_str(rest);
+        Frame::from(frame)
     }
 
     /// What stands in `t`.
