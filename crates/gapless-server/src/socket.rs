@@ -23,8 +23,8 @@ pub(crate) type Frame = Utf8Bytes;
 /// What each connection keeps for reading. One that has sent a larger frame keeps room for that.
 const READ_BUFFER_BYTES: usize = 4 << 10;
 /// How much is handed to the kernel in one go.
-const BATCH_BYTES_MAX: usize = 16 << 10;
-const BATCH_FRAMES_MAX: usize = 16;
+const BATCH_BYTES_MAX: usize = 32 << 10;
+const BATCH_FRAMES_MAX: usize = 64;
 /// How long a peer may take to read its last frames and the reason why it is closed.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
