@@ -167,11 +167,16 @@ impl Follow {
     }
 
     /// Asks for the next stretch of the log when the last one is half told, so that the reader needn't wait for it.
-    fn read_ahead(&mut self) {
+    fn read_ahead(&mut self, context: &mut Context<'_>) {
         if self.reading.is_none()
             && let Some(up_to) = self.queue.wants_more()
         {
-            self.reading = Some(self.read_log(self.subscription.passed(), up_to, Duration::ZERO));
+            let mut reading = self.read_log(self.subscription.passed(), up_to, Duration::ZERO);
+            // It begins now, and is looked at again when all is told.
+            match reading.poll_unpin(context) {
+                Poll::Ready(read) => self.handle_read(read),
+                Poll::Pending => self.reading = Some(reading),
+            }
         }
     }
 
@@ -246,16 +251,16 @@ impl Stream for Follow {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Told>> {
         loop {
+            if let Some(told) = self.queue.pop() {
+                self.read_ahead(context);
+                return Poll::Ready(Some(told));
+            }
             if let Some(reading) = &mut self.reading
                 && let Poll::Ready(read) = reading.poll_unpin(context)
             {
                 self.reading = None;
                 self.handle_read(read);
                 continue;
-            }
-            if let Some(told) = self.queue.pop() {
-                self.read_ahead();
-                return Poll::Ready(Some(told));
             }
             if self.is_ended {
                 return Poll::Ready(None);

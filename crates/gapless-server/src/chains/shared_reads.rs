@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
+use std::panic;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 use gapless_store::StoreError;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::meters::ReadMeters;
 
@@ -127,7 +129,10 @@ where
         let reading = async move {
             let _turn = turns.acquire().await.expect("the semaphore is never closed");
             reads.increment(1);
-            let answer = read.await.map(|answer| answer.map(Arc::new)).map_err(Arc::new);
+            // A task of its own, so that it goes on while those who wait for it write what they have.
+            let read = AbortOnDropHandle::new(tokio::spawn(read));
+            let answer = read.await.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()));
+            let answer = answer.map(|answer| answer.map(Arc::new)).map_err(Arc::new);
             leaving.keep(&answer);
             answer
         };

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
-use tokio::time::advance;
+use tokio::time::{advance, timeout};
 
 use super::*;
 
@@ -103,11 +103,15 @@ async fn what_is_too_old_for_those_who_ask_is_read_anew_once_for_all_of_them() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_nobody_waits_for_is_given_up_and_keeps_nobody_waiting() {
     let bench = Bench::new(1);
-    let mut first = bench.ask("a", 0, std::future::pending::<()>());
+    let (mut release, held) = oneshot::channel::<()>();
+    let mut first = bench.ask("a", 0, held);
     poll(&mut first);
+    // It has a task of its own, which begins now.
+    tokio::task::yield_now().await;
     let mut second = bench.ask("b", 0, std::future::ready(()));
     poll(&mut second);
     drop(first);
+    timeout(Duration::from_secs(1), release.closed()).await.expect("the store goes on for nobody");
     assert_eq!(number(second.await), 1);
     assert_eq!(number(bench.ask("a", 0, std::future::ready(())).await), 2);
 }
