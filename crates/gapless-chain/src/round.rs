@@ -1,10 +1,14 @@
 //! One look at a node, and all that follows from it.
 
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gapless_core::BlockRefusal;
 use gapless_proto::{Block, BlockHash, BlockNumber, BlockRef, ChainId};
 use gapless_store::{IngestError, Ingestion, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::config::FollowConfig;
 use crate::errors::{RangeHint, Trouble};
@@ -20,6 +24,9 @@ use crate::wire::Header;
 
 /// The most blocks of a walk that are ingested at once.
 const WALK_BATCH_BLOCKS: u64 = 50;
+/// How many ranges of a backfill wait to be ingested, and how many bytes their events have; beside them one is being fetched.
+const RANGES_WAITING_MAX: usize = 2;
+const BYTES_WAITING_MAX: u32 = 16 << 20;
 
 /// Brings the store to the head that a node has.
 pub(crate) struct Round<'a, S> {
@@ -54,6 +61,13 @@ pub(crate) enum RoundError {
     Refused(String),
     #[error("block {head} contradicts block {floor}, which can't be taken back")]
     DeepReorg { head: BlockRef, floor: BlockNumber },
+}
+
+/// A range of a backfill.
+struct Fetched {
+    blocks: Vec<Block>,
+    /// Its part of what may wait, until it is ingested.
+    room: OwnedSemaphorePermit,
 }
 
 impl From<NodeError> for RoundError {
@@ -165,7 +179,7 @@ impl<S: Sink> Round<'_, S> {
         }
     }
 
-    /// Takes blocks by ranges. The next range is fetched while one is ingested. Returns how many blocks there were.
+    /// Takes blocks by ranges. The next ones are fetched while one is ingested. Returns how many blocks there were.
     async fn backfill(
         &self,
         have: BlockRef,
@@ -173,31 +187,70 @@ impl<S: Sink> Round<'_, S> {
         finalized: Option<BlockNumber>,
         policy: &mut RangePolicy,
     ) -> Result<usize, RoundError> {
-        let mut taken = 0;
-        let mut gathered = self.range(have, to, policy).await?;
-        loop {
-            let blocks = self.noted(gathered);
-            let Some(last) = blocks.last().map(Block::at) else { return Ok(taken) };
-            taken += blocks.len();
-            let finalized = finalized.map(|finalized| finalized.min(last.number));
-            let following = async {
-                match last.number < to {
-                    true => Some(self.range(last, to, policy).await),
-                    false => None,
-                }
-            };
-            // Blocks that the chain had left and has come back to are known, and become canonical only as ancestors of the head.
-            let ingested = self.ingest(blocks, Some(last.hash), finalized);
-            let (ingested, following) = tokio::join!(ingested, following);
-            if let Err(refusal) = ingested? {
-                self.refused(refusal, last)?;
+        let (fetched, mut waiting) = mpsc::channel(RANGES_WAITING_MAX);
+        let fetching = async {
+            self.fetch(have, to, policy, fetched).await;
+            pending::<Infallible>().await
+        };
+        let ingesting = async {
+            let mut taken = 0;
+            while let Some(range) = waiting.recv().await {
+                let Fetched { blocks, room: _room } = range?;
+                taken += blocks.len();
+                self.ingest_range(blocks, finalized, Heights { from: have.number, to }).await?;
             }
-            self.reporter.tell(Report::Backfill { from: have.number, at: last.number, to });
-            match following {
-                Some(following) => gathered = following?,
-                None => return Ok(taken),
+            Ok(taken)
+        };
+        tokio::select! {
+            taken = ingesting => taken,
+            never = fetching => match never {},
+        }
+    }
+
+    /// Fetches range after range, as long as those that wait to be ingested leave room.
+    async fn fetch(
+        &self,
+        have: BlockRef,
+        to: BlockNumber,
+        policy: &mut RangePolicy,
+        fetched: mpsc::Sender<Result<Fetched, GatherError>>,
+    ) {
+        let room = Arc::new(Semaphore::new(BYTES_WAITING_MAX as usize));
+        let mut last = have;
+        while last.number < to {
+            let range = self.range(last, to, policy).await.map(|gathered| self.noted(gathered));
+            let is_failed = range.is_err();
+            let range = match range {
+                Ok(blocks) => {
+                    let Some(newest) = blocks.last() else { return };
+                    last = newest.at();
+                    let bytes = bytes(&blocks).min(BYTES_WAITING_MAX);
+                    let room = Arc::clone(&room).acquire_many_owned(bytes).await;
+                    Ok(Fetched { blocks, room: room.expect("the semaphore is never closed") })
+                }
+                Err(error) => Err(error),
+            };
+            if fetched.send(range).await.is_err() || is_failed {
+                return;
             }
         }
+    }
+
+    async fn ingest_range(
+        &self,
+        blocks: Vec<Block>,
+        finalized: Option<BlockNumber>,
+        backfill: Heights,
+    ) -> Result<(), RoundError> {
+        let Some(last) = blocks.last().map(Block::at) else { return Ok(()) };
+        let finalized = finalized.map(|finalized| finalized.min(last.number));
+        // Blocks that the chain had left and has come back to are known, and become canonical only as ancestors of the head.
+        if let Err(refusal) = self.ingest(blocks, Some(last.hash), finalized).await? {
+            self.refused(refusal, last)?;
+        }
+        let Heights { from, to } = backfill;
+        self.reporter.tell(Report::Backfill { from, at: last.number, to });
+        Ok(())
     }
 
     /// The next blocks after one, as many as the node gives at once; none when all heights up to `to` are left out.
@@ -322,6 +375,13 @@ impl<S: Sink> Round<'_, S> {
         };
         gathered.into_iter().map(note).collect()
     }
+}
+
+/// About how many bytes the events of blocks have.
+fn bytes(blocks: &[Block]) -> u32 {
+    let events = blocks.iter().flat_map(|block| &block.events);
+    let bytes = events.map(|event| event.payload.as_str().len()).sum::<usize>();
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 fn next(number: BlockNumber) -> BlockNumber {
