@@ -1,10 +1,13 @@
 //! A lane's connection, made again whenever it broke.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
 use tokio::time::{Instant, timeout};
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Statement};
 
 use super::columns::Params;
@@ -69,6 +72,21 @@ impl Session {
         params: Params<'_, COLUMNS>,
     ) -> Result<u64, tokio_postgres::Error> {
         self.client.execute(statement, &params).await
+    }
+
+    /// Writes rows by a `COPY … FROM STDIN (FORMAT binary)`: for many rows that costs the database less than an insert, for few more, since
+    /// it takes an answer before.
+    pub(super) async fn copy<'rows, const COLUMNS: usize>(
+        &self,
+        copy: &Statement,
+        types: &[Type; COLUMNS],
+        rows: impl Iterator<Item = Params<'rows, COLUMNS>>,
+    ) -> Result<u64, tokio_postgres::Error> {
+        let mut writer = pin!(BinaryCopyInWriter::new(self.client.copy_in(copy).await?, types));
+        for row in rows {
+            writer.as_mut().write(&row).await?;
+        }
+        writer.finish().await
     }
 
     /// A statement that is prepared when it is first needed. What is sent together needs that done before, since it takes an answer.

@@ -22,6 +22,7 @@ contract!(
     a_block_without_parent_is_refused_and_nothing_of_its_batch_is_stored,
     an_event_that_is_refused_leaves_nothing_of_its_batch,
     a_failed_ingestion_stores_nothing_and_may_be_repeated,
+    many_events_at_once_are_stored_as_few_are,
     a_reorg_across_what_is_finalized_is_refused,
     blocks_older_than_the_window_are_forgotten,
     a_feed_goes_on_after_a_restart,
@@ -146,8 +147,8 @@ async fn a_failed_ingestion_stores_nothing_and_may_be_repeated(mut world: World)
     let feed = Feed::of(&world);
     let before = feed.take(&[block("a1", "a0", 1)]).await.chain;
     world.database.break_inserts().await;
-    for _ in 0..2 {
-        let failed = feed.try_take(&[block("a2", "a1", 1)]).await;
+    for events in [1, MANY] {
+        let failed = feed.try_take(&[block("a2", "a1", events)]).await;
         assert!(matches!(failed, Err(IngestError::Store(_))), "{failed:?}");
     }
     assert_eq!(feed.info().await, before);
@@ -157,6 +158,42 @@ async fn a_failed_ingestion_stores_nothing_and_may_be_repeated(mut world: World)
     for expected in [["1 a1-0"], ["2 a2-0"]] {
         assert_eq!(words(&next(&mut world).await.entries), expected, "a failed ingestion is no news");
     }
+}
+
+async fn many_events_at_once_are_stored_as_few_are(world: World) {
+    let feed = Feed::of(&world);
+    let few = MANY / 3;
+    let blocks = [block("a1", "a0", few), block("a2", "a1", few), block("a3", "a2", few)];
+    let later = [block("b2", "a1", MANY), block("a4", "a3", 1)];
+    let mut stored = Vec::new();
+    for (chain, at_once) in [(ChainId::new(1), 1), (ChainId::new(2), blocks.len())] {
+        for blocks in blocks.chunks(at_once).chain(later.chunks(1)) {
+            let ingestion = Ingestion { blocks: blocks.to_vec(), ..Ingestion::default() };
+            feed.store.ingest(chain, ingestion).await.unwrap();
+        }
+        let mut log = Vec::new();
+        loop {
+            let after = log.last().map_or(seq(0), |last: &ChainEntry| last.seq);
+            let request =
+                ChainLogRequest { chain, topics: vec![topic("transfers")], after, up_to: None, limit: 1_000 };
+            let slice = feed.store.chain_log(request).await.unwrap().unwrap();
+            log.extend(slice.entries);
+            if !slice.has_more {
+                break;
+            }
+        }
+        let request = ChainValuesRequest {
+            chain,
+            topics: vec![topic("transfers")],
+            up_to: None,
+            after: None,
+            limit: 100,
+        };
+        let values = feed.store.chain_values(request).await.unwrap().unwrap().values;
+        stored.push((log, values));
+    }
+    assert_eq!(stored[0], stored[1]);
+    assert_eq!(stored[0].0.len() as u32, 3 * few + 1, "the branch that was left is void");
 }
 
 // Chain behaviour 12
@@ -520,6 +557,9 @@ async fn next(world: &mut World) -> ChainNews {
         CommitNews::Conversations(news) => panic!("{news:?}"),
     }
 }
+
+/// More events than any store writes one by one.
+const MANY: u32 = 600;
 
 /// The feed of one chain.
 struct Feed {

@@ -11,19 +11,41 @@ use gapless_proto::{
     Seq, Timestamp,
 };
 use tokio::time::timeout;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Statement};
 
+use super::super::columns::Params;
 use super::super::commit::{BEGIN, COMMIT, roll_back};
 use super::super::fault::Fault;
 use super::super::link::{LOCKED_PATIENCE, Session, WRITTEN_PATIENCE};
 use super::super::rows::{self, bigint};
 use super::reading::{topic, value_key};
 use super::statements::{
-    CHANGES, CREATE, DELETE_VALUES, FIRST_VOID, FORGET_BLOCKS, INFO, INSERT_BLOCKS, INSERT_ENTRIES,
-    INSERT_VALUES, KEEP_ORPHAN, LAST_LOG, LATEST_VALUES, LOCK, MOVE_HEAD, ORPHANS, REVOKE_BLOCKS, TREE, VOID,
+    CHANGES, COPY_ENTRIES, COPY_VALUES, CREATE, DELETE_VALUES, FIRST_VOID, FORGET_BLOCKS, INFO,
+    INSERT_BLOCKS, INSERT_ENTRIES, INSERT_VALUES, KEEP_ORPHAN, LAST_LOG, LATEST_VALUES, LOCK, MOVE_HEAD,
+    ORPHANS, REVOKE_BLOCKS, TREE, VOID,
 };
 use super::{block_ref, hash, json, log};
 use crate::{ChainInfo, ChainNews, IngestError, Ingested, Ingestion};
+
+/// From how many rows on they are copied.
+const COPIED_ROWS_MIN: usize = 500;
+
+const ENTRY_TYPES: [Type; 11] = [
+    Type::TEXT,
+    Type::INT8,
+    Type::TEXT,
+    Type::INT8,
+    Type::INT8,
+    Type::BYTEA,
+    Type::INT8,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+];
+const VALUE_TYPES: [Type; 7] =
+    [Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::INT8, Type::TEXT, Type::TEXT];
 
 /// The blocks of a chain that are kept, as of one version of its row.
 #[derive(Debug, Clone)]
@@ -325,6 +347,9 @@ impl Feed<'_> {
                 if written.versions.is_empty() {
                     return Ok(0);
                 }
+                if written.versions.len() >= COPIED_ROWS_MIN {
+                    return session.copy(&statements.copy_values, &VALUE_TYPES, values.rows(chain)).await;
+                }
                 session.execute(&statements.values, [
                     chain, &values.topics, &values.keys, &values.seqs, &values.blocks, &values.values, &values.added,
                 ]).await
@@ -363,7 +388,9 @@ impl Feed<'_> {
 struct WriteStatements {
     blocks: Statement,
     entries: Statement,
+    copy_entries: Statement,
     values: Statement,
+    copy_values: Statement,
     forget_blocks: Statement,
     move_head: Statement,
 }
@@ -373,7 +400,9 @@ impl WriteStatements {
         Ok(Self {
             blocks: session.prepared(INSERT_BLOCKS).await?,
             entries: session.prepared(INSERT_ENTRIES).await?,
+            copy_entries: session.prepared(COPY_ENTRIES).await?,
             values: session.prepared(INSERT_VALUES).await?,
+            copy_values: session.prepared(COPY_VALUES).await?,
             forget_blocks: session.prepared(FORGET_BLOCKS).await?,
             move_head: session.prepared(MOVE_HEAD).await?,
         })
@@ -455,6 +484,25 @@ impl<'a> EntryColumns<'a> {
         }
     }
 
+    /// The same by rows, in the order of [`ENTRY_TYPES`].
+    fn rows<'s>(&'s self, chain: &'s String) -> impl Iterator<Item = Params<'s, 11>> {
+        (0..self.seqs.len()).map(move |row| -> Params<'s, 11> {
+            [
+                chain,
+                &self.seqs[row],
+                &self.kinds[row],
+                &self.blocks[row],
+                &self.logs[row],
+                &self.hashes[row],
+                &self.times[row],
+                &self.topics[row],
+                &self.payloads[row],
+                &self.states[row],
+                &self.firsts[row],
+            ]
+        })
+    }
+
     fn place(&mut self, block: BlockNumber, log: u32) {
         self.blocks.push(bigint(block.get()));
         self.logs.push(i64::from(log));
@@ -486,6 +534,21 @@ impl<'a> ValueColumns<'a> {
             });
         }
         columns
+    }
+
+    /// The same by rows, in the order of [`VALUE_TYPES`].
+    fn rows<'s>(&'s self, chain: &'s String) -> impl Iterator<Item = Params<'s, 7>> {
+        (0..self.seqs.len()).map(move |row| -> Params<'s, 7> {
+            [
+                chain,
+                &self.topics[row],
+                &self.keys[row],
+                &self.seqs[row],
+                &self.blocks[row],
+                &self.values[row],
+                &self.added[row],
+            ]
+        })
     }
 }
 

@@ -79,10 +79,18 @@ pub(super) const INSERT_ENTRIES: &str = "\
         $10::text[], $11::bigint[] \
     ) AS n (seq, kind, block, log, hash, time, topic, payload, state, first)";
 
+/// The same for many.
+pub(super) const COPY_ENTRIES: &str = "\
+    COPY chain_entry (chain, seq, kind, block, log, hash, time, topic, payload, state, first) FROM STDIN (FORMAT binary)";
+
 pub(super) const INSERT_VALUES: &str = "\
     INSERT INTO chain_value (chain, topic, key, seq, block, value, added) \
     SELECT $1, n.* FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[]) \
     AS n (topic, key, seq, block, value, added)";
+
+/// The same for many.
+pub(super) const COPY_VALUES: &str = "\
+    COPY chain_value (chain, topic, key, seq, block, value, added) FROM STDIN (FORMAT binary)";
 
 pub(super) const FORGET_BLOCKS: &str = "DELETE FROM chain_block WHERE chain = $1 AND number < $2";
 
