@@ -5,6 +5,8 @@ mod log;
 mod raw;
 mod reads;
 
+use anyhow::ensure;
+
 use super::Scale;
 use crate::database::{Databases, StoreKind};
 use crate::figure::{Figure, Target, median};
@@ -59,7 +61,13 @@ pub(super) async fn run(scale: Scale, postgres_url: Option<String>) -> anyhow::R
     let before = reads::settled(&database).await?;
     let server = server::serve(&database.url()).await?;
     let rate = catch_up::all_at_once(server.address(), plan).await?;
+    let told = reads::told_of_log(&server).await?;
     let cost = reads::settled_after(server, &database).await?.since(before);
+    ensure!(
+        told == cost.of_log,
+        "the server tells of {told} reads of the log, PostgreSQL of {}",
+        cost.of_log
+    );
     progress.step();
     drop(raw);
     database.discard().await?;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use gapless_testkit::Gateway;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
 
 use crate::database::Database;
@@ -24,6 +26,17 @@ impl Reads {
     pub(super) fn since(self, before: Self) -> Self {
         Self { of_log: self.of_log - before.of_log, statements: self.statements - before.statements }
     }
+}
+
+/// How many reads of the log a server has counted itself.
+pub(super) async fn told_of_log(server: &Gateway) -> anyhow::Result<u64> {
+    const COUNTER: &str = r#"gapless_chain_reads_total{of="log"} "#;
+    let mut stream = TcpStream::connect(server.address()).await?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+    let mut told = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut told)).await??;
+    let count = told.lines().find_map(|line| line.strip_prefix(COUNTER));
+    count.context("the server tells no count of its reads")?.parse().context("the count of reads")
 }
 
 /// Stops a server, and counts.
