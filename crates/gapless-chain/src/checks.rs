@@ -23,6 +23,15 @@ pub enum LogsFault {
         /// The signature of the event.
         signature: B256,
     },
+    /// There is a log that the block's bloom doesn't know. A few chains have such logs, so this needs a second look: see
+    /// [`check_receipts`].
+    #[error("the block's bloom doesn't know log {log} of {address}")]
+    Unpromised {
+        /// The log's index.
+        log: u32,
+        /// The contract.
+        address: Address,
+    },
     /// A log was taken back.
     #[error("log {log} was taken back")]
     Removed {
@@ -52,12 +61,15 @@ pub enum LogsFault {
 /// The logs of a block by their index.
 pub type CheckedLogs = BTreeMap<u32, Log>;
 
-/// Checks logs that are said to be those of a block. The same log twice counts once.
-///
-/// Logs that the bloom doesn't promise are taken: some chains have logs that no bloom holds.
+/// Checks logs that are said to be those of a block against what its bloom promises. The same log twice counts once.
 pub fn check_logs(header: &Header, logs: Vec<Log>, topics: &Topics) -> Result<CheckedLogs, LogsFault> {
     let checked = belonging(header, logs)?;
     let Some(bloom) = &header.bloom else { return Ok(checked) };
+    if let Some((index, log)) =
+        checked.iter().find(|(_, log)| !bloom.contains_raw_log(log.address, &log.topics))
+    {
+        return Err(LogsFault::Unpromised { log: *index, address: log.address });
+    }
     let is_there = |address, signature| {
         checked.values().any(|log| log.address == address && log.topics.first() == Some(&signature))
     };
@@ -71,7 +83,8 @@ pub fn check_logs(header: &Header, logs: Vec<Log>, topics: &Topics) -> Result<Ch
 }
 
 /// Takes the logs of a block from its receipts. They are all there if together they promise all that the block does, so this
-/// settles what [`LogsFault::Promised`] leaves open.
+/// settles what [`LogsFault::Promised`] and [`LogsFault::Unpromised`] leave open. Logs that the bloom doesn't know are taken
+/// from here: Polygon has them, of what comes from Ethereum.
 pub fn check_receipts(header: &Header, receipts: Vec<Receipt>) -> Result<CheckedLogs, LogsFault> {
     let logs = receipts.into_iter().flat_map(|receipt| receipt.logs).collect();
     let checked = belonging(header, logs)?;

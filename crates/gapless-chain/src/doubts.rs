@@ -1,10 +1,10 @@
-//! Blocks whose lack of logs is doubted, since their blooms promise some.
+//! Blocks whose logs are doubted, since they aren't those of their blooms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gapless_proto::BlockHash;
 
-/// How often a node must say that there are no logs before the bloom is taken to promise too much, where no receipts settle it.
+/// How often a node must tell logs that don't fit the bloom before it is believed, where no receipts settle it.
 const DOUBTS_MAX: u32 = 3;
 /// How many blocks are remembered for that.
 const DOUBTED_BLOCKS_MAX: usize = 1_000;
@@ -17,7 +17,7 @@ pub(crate) struct Doubts {
 }
 
 impl Doubts {
-    /// The blocks that have no logs, whatever their blooms promise.
+    /// The blocks that have the logs that were told, whatever their blooms say.
     pub(crate) fn believed(&self) -> &BTreeSet<BlockHash> {
         &self.believed
     }

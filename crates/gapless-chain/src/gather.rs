@@ -22,7 +22,7 @@ const BLOCKS_AT_ONCE: usize = 8;
 pub(crate) struct Gather<'a> {
     pub(crate) node: &'a Node,
     pub(crate) topics: &'a Topics,
-    /// Blocks whose missing logs were asked for so often that the bloom is taken to promise too much.
+    /// Blocks whose logs were asked for so often that they are believed, whatever the bloom says.
     pub(crate) believed: &'a BTreeSet<BlockHash>,
 }
 
@@ -42,8 +42,8 @@ pub(crate) enum GatherError {
     Node(#[from] NodeError),
     #[error("block {block}: {fault}")]
     Fault { block: BlockRef, fault: LogsFault },
-    /// Blooms promise what the node doesn't have, and the node can't show receipts to settle it.
-    #[error("{} blocks promise logs that aren't there, and the node has no eth_getBlockReceipts to settle it", _0.len())]
+    /// Logs and blooms don't fit, and the node can't show receipts to settle it.
+    #[error("the logs of {} blocks aren't those of their blooms, and the node has no eth_getBlockReceipts to settle it", _0.len())]
     Unsettled(Vec<BlockRef>),
     /// The blocks of a range aren't on the one before it.
     #[error("block {} isn't on the block before it", _0.at)]
@@ -130,7 +130,7 @@ impl Gather<'_> {
         };
         match check_logs(&header, logs.clone(), self.topics) {
             Ok(logs) => Ok(self.gathered(&header, &logs, None)),
-            Err(fault @ LogsFault::Promised { .. }) => {
+            Err(fault @ (LogsFault::Promised { .. } | LogsFault::Unpromised { .. })) => {
                 let logs = self.settle(&header, logs, &fault).await?;
                 Ok(self.gathered(&header, &logs, Some(fault)))
             }
@@ -149,7 +149,7 @@ impl Gather<'_> {
         }
     }
 
-    /// Finds out whether logs are missing or the bloom promises too much.
+    /// Finds out whether the logs or the bloom are wrong.
     async fn settle(
         self,
         header: &Header,

@@ -45,14 +45,19 @@ fn what_can_not_be_a_log_of_the_block_is_refused() {
     assert_eq!(with(&|log| log.log_index = None), LogsFault::NoIndex);
 }
 
+// Chain behaviour 11
 #[test]
-fn logs_that_no_bloom_holds_are_taken() {
-    let mut unpromised = log(1);
-    unpromised.address = Address::with_last_byte(1);
+fn a_log_that_the_bloom_does_not_know_is_taken_from_receipts_alone() {
     let promised = header(&[log(0)]);
-    assert_eq!(check(&promised, vec![log(0), unpromised.clone()]).unwrap().len(), 2);
-    let receipts = vec![Receipt { logs: vec![log(0), unpromised] }];
-    assert_eq!(check_receipts(&promised, receipts).unwrap().len(), 2);
+    let elsewhere = Log { address: Address::with_last_byte(1), ..log(1) };
+    let mut of_others = log(1);
+    of_others.topics[2] = B256::repeat_byte(7);
+    for invented in [elsewhere, of_others] {
+        let fault = LogsFault::Unpromised { log: 1, address: invented.address };
+        assert_eq!(check(&promised, vec![log(0), invented.clone()]), Err(fault));
+        let receipts = vec![Receipt { logs: vec![log(0), invented] }];
+        assert_eq!(check_receipts(&promised, receipts).unwrap().len(), 2);
+    }
 }
 
 #[test]

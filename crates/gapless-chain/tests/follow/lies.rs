@@ -22,6 +22,24 @@ async fn logs_that_the_bloom_promises_are_found_in_the_receipts() {
 
 // Chain behaviour 11
 #[tokio::test]
+async fn logs_that_the_bloom_does_not_know_are_never_stored() {
+    let invented = |mut logs: Value| {
+        let mut other = logs[0].clone();
+        other["logIndex"] = json!("0x63");
+        other["topics"][2] = json!(format!("0x{}", "77".repeat(32)));
+        logs.as_array_mut().unwrap().push(other);
+        logs
+    };
+    let (node, mut world) = ready("a1<g0:1 a2<a1:2").await;
+    node.lie("eth_getLogs", usize::MAX, Lie::Changed(invented));
+    world.start();
+    world.arrival(hash("a2")).await;
+    assert_eq!(Client::new().happenings(&world).await, node.happenings("a2", 0));
+    world.report("a refetch", |report| matches!(report, Report::Refetched { .. })).await;
+}
+
+// Chain behaviour 11
+#[tokio::test]
 async fn missing_logs_and_missing_receipts_store_nothing_until_they_come() {
     for receipts in [json!(null), json!([null])] {
         let (node, mut world) = ready("a1<g0:1").await;
