@@ -1,7 +1,7 @@
 //! Blocks and logs as a node tells of them.
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U64};
-use gapless_proto::{BlockHash, BlockNumber, BlockRef};
+use gapless_proto::{BlockHash, BlockNumber, BlockRef, block_time};
 use serde::Deserialize;
 
 /// What the follower needs of a block's header.
@@ -69,7 +69,7 @@ impl TryFrom<HeaderFields> for Header {
         Ok(Self {
             at: BlockRef { number, hash: BlockHash(fields.hash.0) },
             parent: BlockHash(fields.parent_hash.0),
-            time: fields.timestamp.to(),
+            time: block_time(fields.timestamp.to())?,
             bloom: fields.logs_bloom.filter(|bloom| ![Bloom::ZERO, Bloom::repeat_byte(0xff)].contains(bloom)),
         })
     }
@@ -95,6 +95,24 @@ mod tests {
             assert_eq!(header(&format!(r#","logsBloom":"0x{}""#, unknown.repeat(256))).bloom, None);
         }
         assert!(header(&format!(r#","logsBloom":"0x{}""#, "01".repeat(256))).bloom.is_some());
+    }
+
+    // Chain behaviour 11
+    #[test]
+    fn a_header_with_absurd_numbers_is_none() {
+        let header = |number: &str, time: &str| {
+            let hash = "11".repeat(32);
+            serde_json::from_str::<Header>(&format!(
+                r#"{{"number":"{number}","hash":"0x{hash}","parentHash":"0x{hash}","timestamp":"{time}"}}"#
+            ))
+        };
+        let (largest, absurd) = ("0x1fffffffffffff", "0xffffffffffffffff");
+        assert!(header(largest, largest).is_ok());
+        for (number, time) in
+            [(absurd, "0x1"), ("0x1", absurd), ("0x20000000000000", "0x1"), ("0x1", "0x20000000000000")]
+        {
+            assert!(header(number, time).is_err(), "{number} {time}");
+        }
     }
 
     #[test]

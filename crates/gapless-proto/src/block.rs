@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Amount, BlockHash, BlockNumber, Body, Topic, ValueKey};
+use crate::position::INTEGER_MAX;
+use crate::{Amount, BlockHash, BlockNumber, Body, PositionError, Topic, ValueKey};
 
 /// A block by its height and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -31,11 +32,24 @@ pub struct Block {
     pub hash: BlockHash,
     /// The hash of the block before it.
     pub parent: BlockHash,
-    /// When it was made, in seconds since the Unix epoch, as the chain has it.
+    /// When it was made, in seconds since the Unix epoch, as the chain has it; see [`block_time`].
+    #[serde(deserialize_with = "deserialize_block_time")]
     pub time: u64,
     /// Its events, in the order of their logs; several of one log have different topics.
     #[serde(default)]
     pub events: Vec<ChainEvent>,
+}
+
+/// Takes a number for the time of a block if it is at most 2⁵³ − 1.
+pub fn block_time(number: u64) -> Result<u64, PositionError> {
+    match number <= INTEGER_MAX {
+        true => Ok(number),
+        false => Err(PositionError::TooLarge { what: "block time", number }),
+    }
+}
+
+fn deserialize_block_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    block_time(u64::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
 impl Block {
@@ -128,6 +142,14 @@ mod tests {
         let block: Block = serde_json::from_str(BLOCK).unwrap();
         assert_eq!(serde_json::to_string(&block).unwrap(), BLOCK);
         assert_eq!(block.events[0].changes[0].effect, Effect::Add("-5".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_block_from_beyond_all_time_is_refused() {
+        for (time, is_taken) in [(INTEGER_MAX, true), (INTEGER_MAX + 1, false), (u64::MAX, false)] {
+            let block = BLOCK.replace("1767225600", &time.to_string());
+            assert_eq!(serde_json::from_str::<Block>(&block).is_ok(), is_taken, "{time}");
+        }
     }
 
     #[test]

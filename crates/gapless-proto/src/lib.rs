@@ -18,7 +18,7 @@ mod server_message;
 mod subscription;
 
 pub use amount::{Amount, AmountError};
-pub use block::{Block, BlockRef, ChainEvent, Change, Effect};
+pub use block::{Block, BlockRef, ChainEvent, Change, Effect, block_time};
 pub use body::{Body, BodyError};
 pub use chain::{BlockHash, BlockNumber, ChainCursor, ChainId, ChainPoint, ChainTextError};
 pub use client_message::ClientMessage;

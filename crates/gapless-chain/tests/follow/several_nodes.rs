@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use gapless_chain::{NodeState, Report, Start, Trouble};
 use gapless_proto::BlockNumber;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::lying_node::{Lie, LyingNode, hash};
+use crate::lying_node::{LATEST, Lie, LyingNode, hash};
 use crate::world::{Client, World};
 
 // Chain behaviour 11
@@ -26,6 +26,30 @@ async fn what_one_node_can_not_tell_another_can() {
     one.mine("a3<a2:1");
     world.arrival(hash("a3")).await;
     assert_eq!(Client::new().happenings(&world).await, one.happenings("a3", 0));
+}
+
+// Chain behaviour 11
+#[tokio::test]
+async fn a_node_that_tells_absurd_numbers_is_in_trouble_and_another_is_asked() {
+    let lies: [fn(Value) -> Value; 2] = [|block| absurd(block, "timestamp"), |block| absurd(block, "number")];
+    for lie in lies {
+        let (one, other, mut world) = two_nodes("a1<g0:2").await;
+        world.start();
+        world.arrival(hash("a1")).await;
+        one.lie(LATEST, usize::MAX, Lie::Changed(lie));
+        for node in [&one, &other] {
+            node.mine("a2<a1:1");
+        }
+        world.arrival(hash("a2")).await;
+        assert_eq!(Client::new().happenings(&world).await, other.happenings("a2", 0));
+        let untrusted = world.report("a failure", |report| {
+            let Report::Node { node, state: NodeState::Failed { trouble, .. } } = report else {
+                return false;
+            };
+            (*node, *trouble) == (0, Trouble::Untrustworthy)
+        });
+        untrusted.await;
+    }
 }
 
 #[tokio::test]
@@ -120,4 +144,9 @@ async fn two_nodes(blocks: &str) -> (LyingNode, LyingNode, World) {
     let mut world = World::new(1, &[&one.url, &other.url]).await;
     world.config.start = Start::Block(BlockNumber::default());
     (one, other, world)
+}
+
+fn absurd(mut block: Value, field: &str) -> Value {
+    block[field] = json!("0xffffffffffffffff");
+    block
 }
