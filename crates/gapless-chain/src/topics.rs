@@ -72,7 +72,6 @@ pub struct TopicError {
     /// The name as it was declared.
     pub name: String,
     /// What is wrong.
-    #[source]
     pub problem: TopicProblem,
 }
 
@@ -93,6 +92,12 @@ pub enum TopicProblem {
     /// Something isn't an address.
     #[error("`{0}` is no address; write `0x` and 40 hexadecimal digits")]
     Address(String),
+    /// The capital letters of an address, which are a checksum (EIP-55), don't fit it.
+    #[error(
+        "`{0}` isn't quite an address: its capital letters don't fit, so a digit may be wrong; copy it anew, or write it in small \
+         letters if you are sure of it"
+    )]
+    Checksum(String),
     /// Balances of several tokens would be added up.
     #[error("`erc20_balance` counts one token; give one address, and further tokens topics of their own")]
     SeveralTokens,
@@ -328,14 +333,22 @@ fn added(holder: &Address, amount: &str) -> Result<Change, String> {
 }
 
 fn addresses(config: &TopicConfig) -> Result<BTreeSet<Address>, TopicProblem> {
-    let addresses: BTreeSet<Address> = config
-        .addresses
-        .iter()
-        .map(|text| text.parse().map_err(|_| TopicProblem::Address(text.clone())))
-        .collect::<Result<_, _>>()?;
+    let addresses: BTreeSet<Address> =
+        config.addresses.iter().map(|text| address(text)).collect::<Result<_, _>>()?;
     match (addresses.len(), config.builtin) {
         (0, _) => Err(TopicProblem::NoAddress),
         (2.., Some(Builtin::Erc20Balance)) => Err(TopicProblem::SeveralTokens),
         (_, _) => Ok(addresses),
+    }
+}
+
+fn address(text: &str) -> Result<Address, TopicProblem> {
+    let address: Address = text.parse().map_err(|_| TopicProblem::Address(text.to_owned()))?;
+    let digits = text.trim_start_matches("0x");
+    let has = |is_such: fn(&u8) -> bool| digits.bytes().any(|digit| is_such(&digit));
+    let is_checksum = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    match is_checksum && !address.to_checksum(None).ends_with(digits) {
+        true => Err(TopicProblem::Checksum(text.to_owned())),
+        false => Ok(address),
     }
 }

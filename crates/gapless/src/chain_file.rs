@@ -130,6 +130,8 @@ mod tests {
             let error = format!("{:#}", file(head, topic).unwrap_err());
             assert!(error.contains(words), "{error}");
         }
+        let once = format!("{:#}", file(good, "").unwrap_err());
+        assert_eq!(once.matches("`event` or `builtin`").count(), 1, "{once}");
         let none = FollowedChain::parse("chain = 1\nnodes = []\ntopics = []", &[]).unwrap_err();
         assert!(none.to_string().contains("[[topics]]"), "{none}");
     }

@@ -61,6 +61,20 @@ fn a_declaration_that_can_not_be_is_refused_with_what_to_write() {
 }
 
 #[test]
+fn an_address_whose_checksum_is_wrong_is_refused() {
+    let declared = |address: &str| Topics::new(&[TopicConfig::erc20_balance("usdc", address)]);
+    let good = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48";
+    let digits = good.trim_start_matches("0x");
+    for address in [good, digits, &good.to_lowercase(), &format!("0x{}", digits.to_uppercase())] {
+        assert!(declared(address).is_ok(), "{address}");
+    }
+    for (from, to) in [("eB48", "EB48"), ("b86991", "b86992")] {
+        let error = declared(&good.replace(from, to)).unwrap_err();
+        assert!(error.to_string().contains("capital letters don't fit"), "{error}");
+    }
+}
+
+#[test]
 fn a_log_becomes_named_arguments_with_exact_values() {
     let topics = topics(
         r#"
