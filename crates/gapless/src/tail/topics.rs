@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use gapless_client::{
     Client, ClientConfig, ClientEvent, MemoryState, StopReason, Topics, TopicsStart, TopicsTold,
 };
-use gapless_proto::{Body, Cursor, Mode, Snapshot, Topic, TopicEvent, ValueKey};
+use gapless_proto::{Body, Cursor, Mode, Snapshot, Topic, TopicEvent, TopicResetReason, ValueKey};
 use serde_json::json;
 
 use super::print::{Failure, Screen, print};
@@ -17,8 +17,14 @@ use crate::output::{reader_gone, visible, visible_json};
 /// What to tell of topics.
 #[derive(Debug, clap::Args)]
 pub(super) struct TopicArgs {
-    /// Print the events of a topic of a chain instead, as in `chain:1:transfers`; several with commas between.
-    #[arg(long = "topic", value_name = "TOPIC", value_delimiter = ',')]
+    /// Print the events of a topic of a chain instead, as in `chain:1:transfers`; several with commas between. CONV, --after,
+    /// --no-follow, --timeout and --state are for conversations.
+    #[arg(
+        long = "topic",
+        value_name = "TOPIC",
+        value_delimiter = ',',
+        conflicts_with_all = ["conv", "after", "no_follow", "timeout", "state"]
+    )]
     pub(super) topics: Vec<Topic>,
 
     /// Only events that are deep enough in the chain never to be taken back.
@@ -75,7 +81,7 @@ pub(super) async fn tail(
                 let lines = match (is_json, is_terminal) {
                     (true, true) => visible_json(&json_lines(&told)),
                     (true, false) => json_lines(&told),
-                    (false, _) => lines(&told),
+                    (false, _) => lines(&told, args.snapshot),
                 };
                 match print(&lines) {
                     Ok(()) => {}
@@ -105,7 +111,7 @@ pub(super) async fn tail(
 }
 
 /// For people; empty when there is nothing to say.
-fn lines(told: &TopicsTold) -> String {
+fn lines(told: &TopicsTold, begins_with_values: bool) -> String {
     match told {
         TopicsTold::Begun { .. } | TopicsTold::Progress { .. } => String::new(),
         TopicsTold::Snapshot(snapshot) => values_of(snapshot)
@@ -121,9 +127,27 @@ fn lines(told: &TopicsTold) -> String {
             format!("{cursor} REVOKED: all that was printed beyond this block and log\n")
         }
         TopicsTold::Reset(reason) => {
-            format!("RESET ({reason:?}): what was printed before may not hold any more\n")
+            let consequence = match (reason, begins_with_values) {
+                (TopicResetReason::SlowConsumer, _) => {
+                    "this reads too slowly; it goes on after the last line"
+                }
+                (_, true) => {
+                    "what was printed before doesn't hold any more; it goes on with the newest values"
+                }
+                (_, false) => {
+                    "what was printed before doesn't hold any more; it goes on with what comes next \
+                     (`--cursor CHAIN:0:0` shows all that is kept)"
+                }
+            };
+            format!("RESET ({}): {consequence}\n", word(*reason))
         }
     }
+}
+
+/// A reason as the protocol has it.
+fn word(reason: TopicResetReason) -> String {
+    let word = serde_json::to_value(reason).expect("a reason is JSON");
+    word.as_str().expect("a reason is a word").to_owned()
 }
 
 fn name(topic: &Topic, key: &ValueKey) -> String {
@@ -159,7 +183,7 @@ fn without_sub(t: &str, message: &impl serde::Serialize) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use gapless_proto::{ServerMessage, TopicResetReason, decode_server_message};
+    use gapless_proto::{ServerMessage, decode_server_message};
 
     use super::*;
 
@@ -173,10 +197,37 @@ mod tests {
 
     #[test]
     fn a_line_says_what_happened_and_where() {
-        assert!(lines(&event()).starts_with(r#"1:5:0:9 chain:1:a {"x":"#));
+        assert!(lines(&event(), false).starts_with(r#"1:5:0:9 chain:1:a {"x":"#));
         let cursor = Cursor::new("1:4:0:10").unwrap();
-        assert!(lines(&TopicsTold::Revoke { cursor }).starts_with("1:4:0:10 REVOKED"));
-        assert!(lines(&TopicsTold::Reset(TopicResetReason::CursorExpired)).contains("CursorExpired"));
+        assert!(lines(&TopicsTold::Revoke { cursor }, false).starts_with("1:4:0:10 REVOKED"));
+    }
+
+    // Chain behaviour 3
+    #[test]
+    fn a_reset_is_named_as_in_the_protocol_and_with_where_it_goes_on() {
+        for (reason, begins_with_values, start, end) in [
+            (
+                TopicResetReason::SlowConsumer,
+                true,
+                "RESET (slow_consumer): ",
+                "goes on after the last line\n",
+            ),
+            (
+                TopicResetReason::CursorAhead,
+                true,
+                "RESET (cursor_ahead): ",
+                "goes on with the newest values\n",
+            ),
+            (
+                TopicResetReason::CursorExpired,
+                false,
+                "RESET (cursor_expired): ",
+                "goes on with what comes next (`--cursor CHAIN:0:0` shows all that is kept)\n",
+            ),
+        ] {
+            let line = lines(&TopicsTold::Reset(reason), begins_with_values);
+            assert!(line.starts_with(start) && line.ends_with(end), "{line}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `gapless tail --topic`: events are printed as they become true, and so is what takes them back.
 
 use crate::chain_blocks::{block, take};
-use crate::command::{gapless, said};
+use crate::command::{gapless, run, said};
 use crate::send::demo;
 use crate::tail::Tail;
 
@@ -51,6 +51,19 @@ fn the_newest_values_come_first_if_they_are_asked_for() {
     let mut tail = Tail::start(&server, &arguments);
     assert!(tail.next_line().ends_with(r#"chain:1:transfers[alice] = "1""#));
     assert!(tail.next_line().ends_with(r#"{"to":"2a"}"#), "12 blocks aren't confirmed");
+}
+
+#[test]
+fn what_is_for_conversations_is_refused_beside_topics() {
+    for flags in [&["demo"][..], &["--after", "1"], &["--no-follow"], &["--timeout", "1s"], &["--state", "x"]]
+    {
+        let mut arguments = vec!["tail"];
+        arguments.extend(TAIL);
+        arguments.extend(flags);
+        let refused = run(&arguments);
+        assert_eq!(refused.code, Some(2), "{refused}");
+        assert!(refused.stderr.contains("cannot be used with"), "{refused}");
+    }
 }
 
 #[test]
