@@ -6,9 +6,10 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::config_flags::{ConfigFlags, ServerFlags};
+use crate::follow;
 use crate::output::show;
 
-/// Show the configuration that counts and where each value comes from, or what is wrong with it.
+/// Show the configuration that counts and where each value comes from, or what is wrong with it and the files of `chains.follow`.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -17,12 +18,17 @@ pub(crate) struct Arguments {
     server: ServerFlags,
 }
 
-/// Prints the configuration with its secrets hidden; fails with everything that is wrong with it.
+/// Prints the configuration with its secrets hidden; fails with everything that is wrong with it and the files of chains that it
+/// names.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let raw = arguments.config.gather(arguments.server.flags())?;
     show(raw.to_string().trim_end())?;
-    if let Err(errors) = raw.check() {
-        bail!("the configuration is wrong:\n{errors}");
+    let mut faults: Vec<String> = raw.check().err().iter().map(ToString::to_string).collect();
+    if let Ok((_, chains, _)) = raw.check_following() {
+        faults.extend(follow::read(&chains.follow).err().iter().map(ToString::to_string));
+    }
+    if !faults.is_empty() {
+        bail!("the configuration is wrong:\n{}", faults.join("\n"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,12 +2,14 @@
 
 mod journal;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use gapless_chain::{Follower, NodeUrl, Report};
+use gapless_proto::ChainId;
 use gapless_server::ChainTips;
 use gapless_store::Store;
 use tokio::sync::mpsc;
@@ -26,8 +28,15 @@ use journal::Journal;
 /// A store of SQLite belongs to one process; give its server the files as `chains.follow` instead.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Files that declare a chain each: `chain` (its id), `nodes` (ws:// or http:// addresses), and `[[topics]]`, each with a `name`,
-    /// `addresses`, and an `event` or `builtin = "erc20_balance"`
+    /// Files that declare a chain each, in TOML.
+    ///
+    /// `chain`: its id. `nodes`: their addresses, ws:// or http://, the preferred one first. `start`: the first block; without it,
+    /// following begins at the head. `genesis`: the hash of block 0, which every node must have; without it, the first node that
+    /// answers says it. `poll`: how often a node is asked for its head that hasn't announced one, `4s` by default.
+    ///
+    /// `[[topics]]`, once for each: its `name`, the contracts' `addresses`, and either `event`, as in
+    /// `Transfer(address indexed from, address indexed to, uint256 value)`, or `builtin = "erc20_balance"`. With `event`, a snapshot
+    /// of the newest values can be had: `key` and `value` name the arguments that they are kept by and that they are.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Ask this node instead of those that the file names; the first `--rpc` is preferred, the others stand by
@@ -75,9 +84,34 @@ impl Arguments {
     }
 }
 
-/// Reads files that declare chains.
+/// Reads files that declare a chain each, or says all that is wrong with them.
 pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<Vec<FollowedChain>> {
-    files.iter().map(|path| FollowedChain::read(path, &[])).collect()
+    let (mut chains, mut faults) = (Vec::new(), Vec::new());
+    let mut declared: BTreeMap<ChainId, &PathBuf> = BTreeMap::new();
+    for path in files {
+        match FollowedChain::read(path, &[]) {
+            Ok(chain) => {
+                match declared.insert(chain.config.chain, path) {
+                    None => {}
+                    Some(same) if same == path => {
+                        faults.push(format!("{} is named twice; name it once", path.display()));
+                    }
+                    Some(other) => faults.push(format!(
+                        "{} and {} both declare chain {}; put all its topics into one of them",
+                        other.display(),
+                        path.display(),
+                        chain.config.chain
+                    )),
+                }
+                chains.push(chain);
+            }
+            Err(error) => faults.push(format!("{error:#}")),
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(chains),
+        false => bail!(faults.join("\n")),
+    }
 }
 
 /// Follows chains, each in a task, until `stop` says otherwise; tells `tips` how far they are.

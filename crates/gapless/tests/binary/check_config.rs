@@ -65,6 +65,18 @@ fn a_wrong_configuration_is_told_and_fails() {
 }
 
 #[test]
+fn what_is_wrong_with_each_file_of_a_chain_is_told_beside_the_rest() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("one.toml");
+    fs::write(&file, "chain = 1\nnodes = []\ntopics = []\n").unwrap();
+    let follow = format!("chains.follow=/nowhere.toml,{}", file.display());
+    let said = run(&["check-config", "--set", &follow]);
+    for words in ["`auth.secrets` isn't set", "reading /nowhere.toml", "one.toml: no topic is declared"] {
+        assert!(said.complained().contains(words), "{words}\n{said}");
+    }
+}
+
+#[test]
 fn a_flag_of_its_own_counts_more_than_set_and_of_two_sets_the_last() {
     let sets = ["--auth", "open", "--set", "listen=127.0.0.1:1", "--set", "listen=127.0.0.1:2"];
     let shown = |further: &[&str]| {

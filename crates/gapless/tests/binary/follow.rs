@@ -64,6 +64,31 @@ fn a_file_that_declares_no_chain_is_refused_with_what_is_wrong() {
 }
 
 #[test]
+fn a_chain_that_is_declared_twice_is_refused_with_how_to_mend_it() {
+    let folder = TempDir::new().unwrap();
+    let [one, other] = ["one.toml", "other.toml"].map(|name| {
+        let file = folder.path().join(name);
+        let topic =
+            format!("[[topics]]\nname = \"t\"\naddresses = [\"{TOKEN}\"]\nbuiltin = \"erc20_balance\"\n");
+        fs::write(&file, format!("chain = 31337\nnodes = [\"http://localhost\"]\n{topic}")).unwrap();
+        file.to_str().unwrap().to_owned()
+    });
+    let store = store_in(folder.path());
+    for (files, words) in [
+        ([&one, &other], "both declare chain 31337; put all its topics into one of them"),
+        ([&one, &one], "is named twice; name it once"),
+    ] {
+        let said = run(&["follow", files[0], files[1], "--store", &store]);
+        assert!(said.complained().contains(words), "{said}");
+        let follow = format!("chains.follow={},{}", files[0], files[1]);
+        for command in ["serve", "check-config"] {
+            let said = run(&[command, "--auth", "open", "--store", &store, "--set", &follow]);
+            assert!(said.complained().contains(words), "{said}");
+        }
+    }
+}
+
+#[test]
 fn nodes_may_be_named_on_the_command_line() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("chain.toml");
