@@ -89,6 +89,26 @@ fn a_chain_that_is_declared_twice_is_refused_with_how_to_mend_it() {
 }
 
 #[test]
+fn the_help_names_all_that_may_stand_in_a_file() {
+    let help = run(&["follow", "--help"]);
+    for key in [
+        "chain",
+        "nodes",
+        "start",
+        "genesis",
+        "poll",
+        "name",
+        "addresses",
+        "event",
+        "builtin",
+        "key",
+        "value",
+    ] {
+        assert!(help.printed().contains(&format!("`{key}")), "{key}\n{help}");
+    }
+}
+
+#[test]
 fn nodes_may_be_named_on_the_command_line() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("chain.toml");
