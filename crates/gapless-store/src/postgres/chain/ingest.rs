@@ -338,6 +338,9 @@ impl Feed<'_> {
                 if written.entries.is_empty() {
                     return Ok(0);
                 }
+                if written.entries.len() >= COPIED_ROWS_MIN {
+                    return session.copy(&statements.copy_entries, &ENTRY_TYPES, entries.rows(chain)).await;
+                }
                 session.execute(&statements.entries, [
                     chain, &entries.seqs, &entries.kinds, &entries.blocks, &entries.logs, &entries.hashes, &entries.times,
                     &entries.topics, &entries.payloads, &entries.states, &entries.firsts,
