@@ -73,7 +73,8 @@ pub struct Ingestion {
     pub blocks: Vec<Block>,
     /// The block that is the newest in the end, when that isn't the last of the new ones: so a chain comes back to a branch that it had left.
     pub head: Option<BlockHash>,
-    /// Up to which height the chain never changes again, as the source says. Never falls.
+    /// Up to which height the chain never changes again, as the source says; what it says of heights above the head is passed over. Never
+    /// falls.
     pub finalized: Option<BlockNumber>,
     /// How many heights below the head are kept for reorgs. A deeper one is refused.
     pub window: u64,

@@ -311,6 +311,18 @@ fn what_is_finalized_or_older_than_what_is_kept_is_not_taken_back() {
     assert_eq!(model.ingest(&[block("a3", "a2", 1)], None), Ok(()));
 }
 
+// Chain behaviours 10, 12
+#[test]
+fn what_is_said_to_be_finalized_above_the_head_counts_only_up_to_the_head() {
+    let mut model = ingested(&[block("a1", "a0", 1)]);
+    let have = model.tree.head().unwrap();
+    model.tree.finalize(number((1 << 53) - 1));
+    assert_eq!(model.tree.finalized(), Some(number(1)));
+    assert_eq!(model.ingest(&[block("a5", "a4", 0)], None), Err(BlockRefusal::MissingParent { have }));
+    model.ingest(&[block("a2", "a1", 1), block("b2", "a1", 1)], None).unwrap();
+    assert_eq!(model.fold(), model.canonical());
+}
+
 // Chain behaviour 15
 #[test]
 fn a_revoked_value_is_what_it_was_before() {

@@ -159,9 +159,11 @@ impl BlockTree {
         self.canonical.retain(|number, _| *number <= ancestor);
     }
 
-    /// Notes up to which height the chain never changes again; a lower one than before is passed over.
+    /// Notes up to which height the chain never changes again, at most up to the head: what lies above that isn't here yet. A lower one
+    /// than before is passed over.
     pub fn finalize(&mut self, number: BlockNumber) {
-        self.finalized = self.finalized.max(Some(number));
+        let Some(head) = self.head() else { return };
+        self.finalized = self.finalized.max(Some(number.min(head.number)));
     }
 
     /// Forgets blocks below a height, but never the head.

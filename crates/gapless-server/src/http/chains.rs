@@ -26,7 +26,7 @@ pub(crate) struct IngestRequest {
     /// had left.
     #[schema(value_type = Option<String>)]
     head: Option<BlockHash>,
-    /// Up to which height the chain never changes again.
+    /// Up to which height the chain never changes again; at most the newest block counts.
     #[schema(value_type = Option<u64>)]
     finalized: Option<BlockNumber>,
 }

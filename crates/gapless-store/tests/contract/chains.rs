@@ -24,6 +24,7 @@ contract!(
     a_failed_ingestion_stores_nothing_and_may_be_repeated,
     many_events_at_once_are_stored_as_few_are,
     a_reorg_across_what_is_finalized_is_refused,
+    what_is_said_to_be_finalized_above_the_head_counts_only_up_to_the_head,
     blocks_older_than_the_window_are_forgotten,
     a_feed_goes_on_after_a_restart,
     a_log_is_read_in_pages,
@@ -211,6 +212,27 @@ async fn a_reorg_across_what_is_finalized_is_refused(mut world: World) {
     feed.take(&[block("b3", "a2", 1)]).await;
     let lower = Ingestion { finalized: Some(number(1)), ..Ingestion::default() };
     assert_eq!(feed.store.ingest(CHAIN, lower).await.unwrap().chain.finalized, Some(number(2)));
+}
+
+// Chain behaviours 10, 12
+async fn what_is_said_to_be_finalized_above_the_head_counts_only_up_to_the_head(mut world: World) {
+    let feed = Feed::of(&world);
+    feed.take(&[block("a1", "a0", 1)]).await;
+    feed.finalize((1 << 53) - 1).await;
+    for _ in 0..2 {
+        let feed = Feed::of(&world);
+        assert_eq!(feed.info().await.finalized, Some(number(1)));
+        let refused = feed.try_take(&[block("a5", "a4", 1)]).await;
+        let Err(IngestError::Block(BlockRefusal::MissingParent { have })) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(have, at("a1"));
+        world.reopen().await;
+    }
+    let feed = Feed::of(&world);
+    feed.take(&[block("a2", "a1", 1), block("b2", "a1", 1)]).await;
+    feed.finalize(2).await;
+    assert_eq!(feed.info().await.finalized, Some(number(2)));
 }
 
 async fn blocks_older_than_the_window_are_forgotten(world: World) {
