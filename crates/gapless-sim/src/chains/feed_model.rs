@@ -158,6 +158,7 @@ impl FeedModel {
     /// Deletes the log below a seq, but nothing that a reorg may still need.
     pub(super) fn trim(&mut self, below: Seq, fault: Option<ChainFault>) {
         let goal = below.min(self.first_needed(fault).unwrap_or(self.info.head.next()));
+        let goal = self.torn_stretch(goal).unwrap_or(goal);
         if goal <= self.info.min_seq {
             return;
         }
@@ -169,6 +170,15 @@ impl FeedModel {
         }
         self.entries = self.entries.split_off(&goal);
         self.info.min_seq = goal;
+    }
+
+    /// The first event that a trim would tear from the revoke that took it back.
+    fn torn_stretch(&self, end: Seq) -> Option<Seq> {
+        let firsts = self.entries.range(end..).filter_map(|(_, entry)| match entry.kind {
+            ChainEntryKind::Revoke { first, .. } if first < end => Some(first),
+            ChainEntryKind::Revoke { .. } | ChainEntryKind::Event { .. } => None,
+        });
+        firsts.min()
     }
 
     /// The first event that a reorg may still take back, or whose place a revoke may name as the last that holds.

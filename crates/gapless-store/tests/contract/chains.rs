@@ -35,7 +35,7 @@ contract!(
     a_cursor_without_seq_finds_its_place,
     a_trim_keeps_the_newest_of_each_value,
     a_trim_leaves_what_a_reorg_may_still_take_back,
-    a_revoke_is_told_though_what_it_took_back_is_trimmed,
+    a_revoke_and_what_it_took_back_are_trimmed_together,
     a_reorg_to_the_oldest_block_leaves_its_events_though_the_log_was_trimmed,
     a_confirmed_stretch_tells_how_far_it_reaches,
     the_chains_that_have_feeds_are_listed,
@@ -413,11 +413,17 @@ async fn a_trim_leaves_what_a_reorg_may_still_take_back(world: World) {
 }
 
 // Chain behaviour 7
-async fn a_revoke_is_told_though_what_it_took_back_is_trimmed(world: World) {
+async fn a_revoke_and_what_it_took_back_are_trimmed_together(world: World) {
     let feed = Feed::of(&world);
-    feed.take(&[block("a1", "a0", 0), block("a2", "a1", 2), block("b2", "a1", 1)]).await;
-    assert_eq!(feed.store.trim_chain(CHAIN, seq(3)).await.unwrap(), Some(seq(3)));
-    assert_eq!(feed.said(2).await, ["3 revoke to 1:0 from 1", "4 b2-0"], "a reader may hold what is gone");
+    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1_500), block("b2", "a1", 1), block("c2", "a1", 1)])
+        .await;
+    feed.take(&[block("c3", "c2", 1)]).await;
+    feed.finalize(3).await;
+    for (below, min_seq) in [(2, 2), (3, 2), (1_502, 2), (1_503, 1_503), (1_504, 1_503), (1_505, 1_505)] {
+        assert_eq!(feed.store.trim_chain(CHAIN, seq(below)).await.unwrap(), Some(seq(min_seq)), "{below}");
+        let slice = feed.slice(&["transfers"], min_seq - 1, Some(number(3)), 10).await;
+        assert_eq!(words(&slice.entries), ["1505 c2-0", "1506 c3-0"], "{below}");
+    }
 }
 
 // Chain behaviours 7, 15

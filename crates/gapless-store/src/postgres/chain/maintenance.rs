@@ -9,7 +9,7 @@ use super::super::rows::{self, bigint};
 use super::info;
 use super::statements::{
     BEGIN_ANEW, CLEAR_ENTRIES, CLEAR_VALUES, CLEARED, DELETE_ALL_BLOCKS, FIRST_REVOCABLE, INFO, LOCK,
-    NEXT_CHAIN, RAISE_EPOCH, RAISE_MIN_SEQ, TRIM_END, TRIM_ENTRIES, TRIM_VALUES,
+    NEXT_CHAIN, RAISE_EPOCH, RAISE_MIN_SEQ, TORN_STRETCH, TRIM_END, TRIM_ENTRIES, TRIM_VALUES,
 };
 use crate::{ChainInfo, ChainNews, Rewound};
 
@@ -34,6 +34,7 @@ pub(in crate::postgres) async fn trim_step(
     let revocable = within(LOCKED_PATIENCE, session.rows(FIRST_REVOCABLE, [&chain])).await?;
     let revocable = revocable.first().map(|row| rows::seq(row, 0)).transpose()?;
     let goal = below.min(revocable.unwrap_or(info.head.next()));
+    let goal = torn_stretch(session, &chain, info.min_seq, goal).await?.map_or(goal, |(first, _)| first);
     if goal <= info.min_seq {
         roll_back(session).await?;
         return Ok(Some((info.min_seq, true)));
@@ -42,6 +43,11 @@ pub(in crate::postgres) async fn trim_step(
     let end = within(LOCKED_PATIENCE, session.rows(TRIM_END, [&chain, &from, &entries])).await?;
     let end = end.first().map(|row| rows::seq(row, 0)).transpose()?;
     let step = end.map_or(goal, |end| end.min(goal));
+    let step = match torn_stretch(session, &chain, info.min_seq, step).await? {
+        None => step,
+        Some((first, _)) if first > info.min_seq => first,
+        Some((_, last)) => last.next(),
+    };
     let (first, end) = (bigint(info.min_seq.get()), bigint(step.get()));
     within(WRITTEN_PATIENCE, async {
         session.run(TRIM_VALUES, [&chain, &first, &end]).await?;
@@ -51,6 +57,20 @@ pub(in crate::postgres) async fn trim_step(
     })
     .await?;
     Ok(Some((step, step == goal)))
+}
+
+/// The first event and the revoke of what a trim up to a seq would tear apart: a revoke and what it took back go together, lest a reader who
+/// never saw either be told of the one alone.
+async fn torn_stretch(
+    session: &Session,
+    chain: &String,
+    min_seq: Seq,
+    end: Seq,
+) -> Result<Option<(Seq, Seq)>, Fault> {
+    let (min_seq, end) = (bigint(min_seq.get()), bigint(end.get()));
+    let torn = within(LOCKED_PATIENCE, session.rows(TORN_STRETCH, [chain, &min_seq, &end])).await?;
+    let Some(row) = torn.first() else { return Ok(None) };
+    Ok(rows::seq_or_null(row, 0)?.zip(rows::seq_or_null(row, 1)?))
 }
 
 /// Raises the epochs of all chains, one transaction each.

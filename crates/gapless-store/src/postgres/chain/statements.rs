@@ -204,6 +204,11 @@ pub(super) const RAISE_MIN_SEQ: &str = "UPDATE chain SET min_seq = $2 WHERE chai
 pub(super) const TRIM_END: &str = "\
     SELECT seq FROM chain_entry WHERE chain = $1 AND seq >= $2 ORDER BY seq LIMIT 1 OFFSET $3";
 
+/// The first event and the revoke of what a trim from one seq up to another would tear apart.
+pub(super) const TORN_STRETCH: &str = "\
+    SELECT min(first), max(seq) FROM chain_entry \
+    WHERE chain = $1 AND kind = 'revoke' AND seq >= $3 AND first < $3 AND first >= $2";
+
 /// The first event that a reorg may still take back: it lies above what is finalized and above the oldest block that is kept.
 pub(super) const FIRST_REVOCABLE: &str = "\
     SELECT seq FROM chain_entry \
@@ -273,6 +278,7 @@ pub(in crate::postgres) const ALL: &[&str] = &[
     TRIM_ENTRIES,
     RAISE_MIN_SEQ,
     TRIM_END,
+    TORN_STRETCH,
     FIRST_REVOCABLE,
     CHAINS,
     NEXT_CHAIN,

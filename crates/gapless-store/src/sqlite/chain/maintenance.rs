@@ -24,10 +24,16 @@ pub(in crate::sqlite) fn trim_step(
         return Ok(None);
     };
     let goal = below.min(first_revocable(connection, &chain)?.unwrap_or(info.head.next()));
+    let goal = torn_stretch(connection, &chain, info.min_seq, goal)?.map_or(goal, |(first, _)| first);
     if goal <= info.min_seq {
         return Ok(Some((info.min_seq, true)));
     }
     let step = step_end(connection, &chain, info.min_seq)?.map_or(goal, |end| end.min(goal));
+    let step = match torn_stretch(connection, &chain, info.min_seq, step)? {
+        None => step,
+        Some((first, _)) if first > info.min_seq => first,
+        Some((_, last)) => last.next(),
+    };
     let (first, end) = (integer(info.min_seq.get()), integer(step.get()));
     // Of a value, what came before its newest version is of no use once the log below is gone.
     for statement in [
@@ -58,6 +64,24 @@ fn first_revocable(connection: &Connection, chain: &str) -> rusqlite::Result<Opt
           ORDER BY block, log, seq LIMIT 1",
     )?;
     statement.query_row(params![chain], |row| Columns::of(row).seq()).optional()
+}
+
+/// The first event and the revoke of what a trim up to a seq would tear apart: a revoke and what it took back go together, lest a reader who
+/// never saw either be told of the one alone.
+fn torn_stretch(
+    connection: &Connection,
+    chain: &str,
+    min_seq: Seq,
+    end: Seq,
+) -> rusqlite::Result<Option<(Seq, Seq)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT min(first), max(seq) FROM chain_entry
+          WHERE chain = ?1 AND kind = 'revoke' AND seq >= ?3 AND first < ?3 AND first >= ?2",
+    )?;
+    statement.query_row(params![chain, integer(min_seq.get()), integer(end.get())], |row| {
+        let mut columns = Columns::of(row);
+        Ok(columns.seq_or_null()?.zip(columns.seq_or_null()?))
+    })
 }
 
 /// The seq that a step of a trim ends before, if there is as much; seqs may be left out.
