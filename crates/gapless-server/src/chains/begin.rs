@@ -173,13 +173,14 @@ async fn newest(
         Mode::Instant => head.block,
         Mode::Confirmed => head.safe,
     };
-    let point = ChainPoint { block: block.unwrap_or_default(), log: u32::MAX };
-    let passed = match mode {
-        Mode::Instant => info.head,
-        Mode::Confirmed => {
-            let confirmed = chains.store().chain_seq_at(followed.chain(), point).await?;
-            confirmed.unwrap_or_else(|| info.min_seq.prev())
+    let point = ChainPoint { block: block.unwrap_or_default(), log: 0 };
+    let confirmed = match (mode, block) {
+        (Mode::Instant, _) => Some(info.head),
+        (Mode::Confirmed, Some(block)) => {
+            let end = ChainPoint { block, log: u32::MAX };
+            chains.store().chain_seq_at(followed.chain(), end).await?
         }
+        (Mode::Confirmed, None) => None,
     };
-    Ok(Place { passed, point: ChainPoint { log: 0, ..point }, snapshot: None })
+    Ok(Place { passed: confirmed.unwrap_or_else(|| info.min_seq.prev()), point, snapshot: None })
 }

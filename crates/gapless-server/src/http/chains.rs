@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::admin::Admin;
 use super::request::{InPath, Json, LargeJson};
 use crate::auth::Identity;
+use crate::chains::TopicName;
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
 
@@ -93,6 +94,9 @@ pub(crate) async fn ingest(
     }
     let chain = chain_id(&chain)?;
     let IngestRequest { blocks, head, finalized } = request;
+    for event in blocks.iter().flat_map(|block| &block.events) {
+        TopicName::check(chain, &event.topic)?;
+    }
     let window = gateway.config().chains.reorg_blocks_max;
     let ingested = gateway.store().ingest(chain, Ingestion { blocks, head, finalized, window }).await?;
     if ingested.revoked > 0 {

@@ -19,6 +19,7 @@ on_both_stores!(
     who_never_saw_what_was_revoked_sees_neither_it_nor_the_revoke,
     an_event_on_either_side_of_the_snapshot_is_told_once,
     who_waits_for_confirmation_is_told_late_and_never_of_a_revoke,
+    who_waits_for_confirmation_on_a_young_chain_is_told_of_its_first_block,
     a_position_that_can_not_be_served_is_one_reset,
     a_feed_that_begins_anew_is_a_reset_for_all,
     a_cursor_of_a_life_that_is_no_more_is_named_even_when_the_log_has_overtaken_it,
@@ -110,6 +111,17 @@ async fn who_waits_for_confirmation_is_told_late_and_never_of_a_revoke(mut serve
     let mut reader = Reader::connect(&server).await;
     reader.subscribe(Some(&cursor), Some(Mode::Confirmed), false).await;
     assert_eq!(reader.words(1).await, ["b15-0"]);
+}
+
+// Chain behaviours 13, 14
+async fn who_waits_for_confirmation_on_a_young_chain_is_told_of_its_first_block(server: TestServer) {
+    take(&server, &[block("a0", "x", 1), block("a1", "a0", 1)]).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(None, Some(Mode::Confirmed), false).await;
+    for height in 2..=12 {
+        take(&server, &[block(&format!("a{height}"), &format!("a{}", height - 1), 0)]).await;
+    }
+    assert_eq!(reader.words(1).await, ["a0-0"]);
 }
 
 // Chain behaviour 3
