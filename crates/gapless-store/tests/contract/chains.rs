@@ -1,15 +1,13 @@
 //! The feeds of chains: blocks come in, are taken back, and are read.
 
-use gapless_core::{BlockRefusal, ChainEntry, ChainEntryKind};
-use gapless_proto::{
-    Block, BlockHash, BlockNumber, BlockRef, Body, ChainEvent, ChainId, ChainPoint, Change, Effect, Seq,
-    Topic, ValueKey,
-};
+use gapless_core::{BlockRefusal, ChainEntry};
+use gapless_proto::{Body, ChainId, ChainPoint, Change, Effect, Seq};
 use gapless_store::{
-    CHAIN_SLICE_BYTES_MAX, ChainInfo, ChainLogRequest, ChainNews, ChainSlice, ChainValues,
-    ChainValuesRequest, CommitNews, IngestError, Ingested, Ingestion, StoreError,
+    CHAIN_SLICE_BYTES_MAX, ChainLogRequest, ChainNews, ChainValuesRequest, CommitNews, IngestError,
+    Ingestion, StoreError,
 };
 
+use crate::chain_feed::{CHAIN, Feed, MANY, at, block, hash, number, topic, value_key, words};
 use crate::world::{World, seq};
 
 contract!(
@@ -33,21 +31,14 @@ contract!(
     values_are_those_after_a_block,
     values_are_read_in_pages,
     a_cursor_without_seq_finds_its_place,
-    a_trim_keeps_the_newest_of_each_value,
-    a_trim_leaves_what_a_reorg_may_still_take_back,
-    a_revoke_and_what_it_took_back_are_trimmed_together,
-    a_reorg_to_the_oldest_block_leaves_its_events_though_the_log_was_trimmed,
     a_confirmed_stretch_tells_how_far_it_reaches,
     the_chains_that_have_feeds_are_listed,
     a_feed_that_begins_anew_has_no_place_for_old_cursors,
     a_feed_whose_new_beginning_was_cut_short_heals,
     seqs_of_a_life_that_is_no_more_are_left_out,
-    a_log_with_seqs_left_out_is_trimmed_in_steps,
     chains_do_not_touch_each_other,
     a_commit_is_told_with_all_that_it_appended,
 );
-
-const CHAIN: ChainId = ChainId::new(u64::MAX);
 
 // Chain behaviour 14
 async fn blocks_come_in_order_and_their_events_are_numbered_from_1(world: World) {
@@ -370,71 +361,6 @@ async fn a_cursor_without_seq_finds_its_place(world: World) {
     assert_eq!(seq_at(1, 9).await, None, "what is before it is trimmed");
 }
 
-async fn a_trim_keeps_the_newest_of_each_value(world: World) {
-    let feed = Feed::of(&world);
-    feed.take(&[block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 1)]).await;
-    feed.finalize(3).await;
-    assert_eq!(feed.store.trim_chain(CHAIN, seq(4)).await.unwrap(), Some(seq(4)));
-    assert_eq!(feed.info().await.min_seq, seq(4));
-    assert_eq!(feed.said(3).await, ["4 a3-0"]);
-    assert_eq!(feed.values(None).await, ["holder-0 \"3\"", "holder-1 \"1\""]);
-    assert_eq!(feed.store.trim_chain(CHAIN, seq(99)).await.unwrap(), Some(seq(4)));
-    feed.take(&[block("a4", "a3", 1)]).await;
-    assert_eq!(feed.values(None).await, ["holder-0 \"4\"", "holder-1 \"1\""]);
-    assert_eq!(feed.said(4).await, ["5 a4-0"]);
-    assert_eq!(feed.store.trim_chain(ChainId::new(7), seq(1)).await.unwrap(), None);
-}
-
-// Chain behaviours 9, 15
-async fn a_trim_leaves_what_a_reorg_may_still_take_back(world: World) {
-    let feed = Feed::of(&world);
-    let blocks = (1..=6).map(|n| block(&format!("a{n}"), &format!("a{}", n - 1), 1)).collect();
-    feed.store.ingest(CHAIN, Ingestion { blocks, window: 4, ..Ingestion::default() }).await.unwrap();
-    assert_eq!(
-        feed.store.trim_chain(CHAIN, seq(99)).await.unwrap(),
-        Some(seq(2)),
-        "down to a2 it may go back"
-    );
-    let branch: Vec<_> = (3..=7)
-        .map(|n| block(&format!("b{n}"), &if n == 3 { "a2".into() } else { format!("b{}", n - 1) }, 0))
-        .collect();
-    feed.take(&branch).await;
-    assert_eq!(feed.values(None).await, ["holder-0 \"2\""], "the values before the fork are known");
-    let back = Ingestion { head: Some(hash("a6")), ..Ingestion::default() };
-    feed.store.ingest(CHAIN, back).await.unwrap();
-    assert_eq!(
-        feed.values(None).await,
-        ["holder-0 \"6\""],
-        "and the events of the branch, when it comes back"
-    );
-    feed.finalize(4).await;
-    let min_seq = feed.store.trim_chain(CHAIN, seq(99)).await.unwrap().unwrap();
-    assert_eq!(feed.said(min_seq.get() - 1).await, ["9 a4-0", "10 a5-0", "11 a6-0"]);
-}
-
-// Chain behaviour 7
-async fn a_revoke_and_what_it_took_back_are_trimmed_together(world: World) {
-    let feed = Feed::of(&world);
-    feed.take(&[block("a1", "a0", 1), block("a2", "a1", 1_500), block("b2", "a1", 1), block("c2", "a1", 1)])
-        .await;
-    feed.take(&[block("c3", "c2", 1)]).await;
-    feed.finalize(3).await;
-    for (below, min_seq) in [(2, 2), (3, 2), (1_502, 2), (1_503, 1_503), (1_504, 1_503), (1_505, 1_505)] {
-        assert_eq!(feed.store.trim_chain(CHAIN, seq(below)).await.unwrap(), Some(seq(min_seq)), "{below}");
-        let slice = feed.slice(&["transfers"], min_seq - 1, Some(number(3)), 10).await;
-        assert_eq!(words(&slice.entries), ["1505 c2-0", "1506 c3-0"], "{below}");
-    }
-}
-
-// Chain behaviours 7, 15
-async fn a_reorg_to_the_oldest_block_leaves_its_events_though_the_log_was_trimmed(world: World) {
-    let feed = Feed::of(&world);
-    feed.take(&[block("a1", "a0", 3), block("a2", "a1", 2)]).await;
-    feed.store.trim_chain(CHAIN, seq(99)).await.unwrap();
-    feed.take(&[block("b2", "a1", 1)]).await;
-    assert_eq!(feed.said(5).await, ["6 revoke to 1:2 from 4", "7 b2-0"]);
-}
-
 // Chain behaviour 13
 async fn a_confirmed_stretch_tells_how_far_it_reaches(world: World) {
     let feed = Feed::of(&world);
@@ -543,16 +469,6 @@ async fn seqs_of_a_life_that_is_no_more_are_left_out(mut world: World) {
     assert_eq!((again.after, again.has(seq(3))), (seq(2), true), "what was lost the first time stays lost");
 }
 
-async fn a_log_with_seqs_left_out_is_trimmed_in_steps(world: World) {
-    let feed = Feed::of(&world);
-    feed.take(&[block("a1", "a0", 900), block("a2", "a1", 900)]).await;
-    feed.store.raise_chain_epochs().await.unwrap();
-    let head = feed.take(&[block("a3", "a2", 1)]).await.chain.head;
-    feed.finalize(3).await;
-    assert_eq!(feed.store.trim_chain(CHAIN, head).await.unwrap(), Some(head));
-    assert_eq!(feed.said(0).await, [format!("{head} a3-0")]);
-}
-
 // Chain behaviour 12
 async fn chains_do_not_touch_each_other(world: World) {
     let feed = Feed::of(&world);
@@ -584,119 +500,4 @@ async fn next(world: &mut World) -> ChainNews {
         CommitNews::Chain(news) => news,
         CommitNews::Conversations(news) => panic!("{news:?}"),
     }
-}
-
-/// More events than any store writes one by one.
-const MANY: u32 = 600;
-
-/// The feed of one chain.
-struct Feed {
-    store: std::sync::Arc<dyn gapless_store::Store>,
-}
-
-impl Feed {
-    fn of(world: &World) -> Self {
-        Self { store: std::sync::Arc::clone(&world.store) }
-    }
-
-    async fn take(&self, blocks: &[Block]) -> Ingested {
-        self.try_take(blocks).await.unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    async fn try_take(&self, blocks: &[Block]) -> Result<Ingested, IngestError> {
-        self.store.ingest(CHAIN, Ingestion { blocks: blocks.to_vec(), ..Ingestion::default() }).await
-    }
-
-    async fn finalize(&self, height: u64) {
-        let ingestion = Ingestion { finalized: Some(number(height)), ..Ingestion::default() };
-        self.store.ingest(CHAIN, ingestion).await.unwrap();
-    }
-
-    async fn info(&self) -> ChainInfo {
-        self.store.chain(CHAIN).await.unwrap().expect("the feed has begun")
-    }
-
-    /// What a reader of the usual topic gets after a seq.
-    async fn said(&self, after: u64) -> Vec<String> {
-        self.said_of(&["transfers"], after).await
-    }
-
-    async fn said_of(&self, topics: &[&str], after: u64) -> Vec<String> {
-        words(&self.slice(topics, after, None, 1_000).await.entries)
-    }
-
-    async fn slice(&self, topics: &[&str], after: u64, up_to: Option<BlockNumber>, limit: u32) -> ChainSlice {
-        let topics = topics.iter().map(|name| topic(name)).collect();
-        let request = ChainLogRequest { chain: CHAIN, topics, after: seq(after), up_to, limit };
-        self.store.chain_log(request).await.unwrap().expect("the feed has begun")
-    }
-
-    async fn values(&self, up_to: Option<u64>) -> Vec<String> {
-        let values = self.values_page(up_to, None, 100).await.values;
-        values.iter().map(|(_, key, value)| format!("{key} {}", value.as_str())).collect()
-    }
-
-    async fn values_page(
-        &self,
-        up_to: Option<u64>,
-        after: Option<(Topic, ValueKey)>,
-        limit: u32,
-    ) -> ChainValues {
-        let topics = vec![topic("transfers"), topic("zz")];
-        let request = ChainValuesRequest { chain: CHAIN, topics, up_to: up_to.map(number), after, limit };
-        self.store.chain_values(request).await.unwrap().expect("the feed has begun")
-    }
-}
-
-fn words(entries: &[ChainEntry]) -> Vec<String> {
-    let words = entries.iter().map(|ChainEntry { seq, kind }| match kind {
-        ChainEntryKind::Event { payload, .. } => format!("{seq} {}", payload.as_str().trim_matches('"')),
-        ChainEntryKind::Revoke { to, first } => {
-            format!("{seq} revoke to {}:{} from {first}", to.block, to.log)
-        }
-    });
-    words.collect()
-}
-
-/// A block that is named by its branch and height, as in `a7`, with so many events, each of which adds 1 to one of two holders.
-fn block(name: &str, parent: &str, events: u32) -> Block {
-    let event = |log: u32| ChainEvent {
-        log,
-        topic: topic("transfers"),
-        payload: Body::from_text(format!("\"{name}-{log}\"")).unwrap(),
-        changes: vec![Change {
-            key: value_key(&format!("holder-{}", log % 2)),
-            effect: Effect::Add("1".parse().unwrap()),
-        }],
-    };
-    let BlockRef { number, hash: own } = at(name);
-    Block {
-        number,
-        hash: own,
-        parent: hash(parent),
-        time: number.get(),
-        events: (0..events).map(event).collect(),
-    }
-}
-
-fn at(name: &str) -> BlockRef {
-    BlockRef { number: number(name[1..].parse().unwrap()), hash: hash(name) }
-}
-
-fn number(number: u64) -> BlockNumber {
-    BlockNumber::new(number).unwrap()
-}
-
-fn hash(name: &str) -> BlockHash {
-    let mut bytes = [0; 32];
-    bytes[..name.len()].copy_from_slice(name.as_bytes());
-    BlockHash(bytes)
-}
-
-fn value_key(name: &str) -> ValueKey {
-    ValueKey::new(name).unwrap()
-}
-
-fn topic(name: &str) -> Topic {
-    Topic::new(name).unwrap()
 }

@@ -28,6 +28,8 @@ macro_rules! on_store {
 }
 
 mod append;
+mod chain_feed;
+mod chain_trims;
 mod chains;
 mod checks;
 mod controls;
