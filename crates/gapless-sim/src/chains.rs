@@ -17,12 +17,10 @@ mod node_model;
 mod reader;
 mod reality;
 mod record;
-mod report;
 mod simulation;
 mod world;
 
 pub use coverage::{ChainCoverage, ChainLandmark};
 pub use fault::ChainFault;
-pub use report::report_chains;
 pub use simulation::{ChainOptions, ChainOutcome, simulate_chains};
 pub use world::ChainMischief;

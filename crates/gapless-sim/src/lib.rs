@@ -22,6 +22,7 @@ mod fault;
 mod gateway_model;
 mod names;
 mod network;
+mod plan;
 mod reference;
 mod report;
 mod simulation;
@@ -34,12 +35,11 @@ mod words;
 mod world;
 
 pub use chains::{
-    ChainCoverage, ChainFault, ChainLandmark, ChainMischief, ChainOptions, ChainOutcome, report_chains,
-    simulate_chains,
+    ChainCoverage, ChainFault, ChainLandmark, ChainMischief, ChainOptions, ChainOutcome, simulate_chains,
 };
 pub use coverage::{Coverage, Landmark, Landmarks};
 pub use fault::Fault;
-pub use report::report;
+pub use report::{Seeded, report};
 pub use simulation::{Climate, Options, Outcome, simulate};
 pub use violation::{Guarantee, Violation};
 pub use world::Mischief;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::report::variables;
 use crate::world::World;
-use crate::{Coverage, Fault, Landmark, Mischief, Violation};
+use crate::{Coverage, Fault, Landmark, Mischief, Seeded, Violation};
 
 /// What goes wrong in a world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,11 +33,11 @@ pub struct Options {
 
 /// How a world went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Outcome<L = Landmark> {
     /// What was broken, if anything.
     pub violation: Option<Violation>,
     /// What has happened in it.
-    pub coverage: Coverage<Landmark>,
+    pub coverage: Coverage<L>,
     /// How many events it had.
     pub steps: u64,
     /// How much mischief it had.
@@ -48,4 +49,32 @@ pub struct Outcome {
 /// Runs the world of one seed.
 pub fn simulate(seed: u64, options: Options) -> Outcome {
     World::new(seed, options).run()
+}
+
+impl Seeded for Options {
+    type Mischief = Mischief;
+    type Landmark = Landmark;
+
+    const MISCHIEF: &'static [Mischief] = &Mischief::ALL;
+    const REPLAY: &'static str = "worlds replay";
+
+    fn run(&self, seed: u64, is_traced: bool) -> Outcome {
+        simulate(seed, Self { is_traced, ..self.clone() })
+    }
+
+    fn leave_out(&mut self, mischief: Mischief) {
+        self.without.insert(mischief);
+    }
+
+    fn limit(&mut self, mischief_max: u32) {
+        self.mischief_max = Some(mischief_max);
+    }
+
+    fn variables(&self) -> String {
+        let climate = match self.climate {
+            Climate::Stormy => "",
+            Climate::LossyPushes => " GAPLESS_SIM_LOSSY_PUSHES=1",
+        };
+        variables(self.fault, self.mischief_max, &self.without) + climate
+    }
 }

@@ -27,6 +27,7 @@ use crate::dice::{Dice, Spread};
 use crate::gateway_model::{Found, GatewayConfig, GatewayModel, Read};
 use crate::names::{BatchNo, DeviceNo, GatewayNo, Life, LinkNo};
 use crate::network::{Arrival, Network};
+use crate::plan::Plan;
 use crate::reference::Remembered;
 use crate::store_model::{Answer, Disk, Down, Frame, StoreModel};
 use crate::trace::Trace;
@@ -55,7 +56,7 @@ pub(crate) struct World {
     users: Vec<UserId>,
     convs: Vec<ConvId>,
     lives: u64,
-    mischief: mischief::Plan,
+    mischief: Plan<Mischief>,
     ending: ending::Ending,
     checks: Checks,
     coverage: Coverage<Landmark>,
@@ -194,7 +195,7 @@ impl World {
                 Climate::LossyPushes => Weather::lossy_pushes(),
             },
             network: Network::new(Dice::new(seed, 1)),
-            mischief: mischief::Plan::new(&mut dice, &options),
+            mischief: mischief::plan(&mut dice, &options),
             ending: ending::Ending::new(&mut dice),
             gateway_config: gateway_config(&mut dice),
             session_config: session_config(&mut dice),

@@ -4,12 +4,11 @@
 
 #![allow(clippy::print_stdout, reason = "what a run has seen is worth reading")]
 
-use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::ops::Range;
-use std::str::FromStr;
+mod seeds;
 
-use gapless_sim::{ChainCoverage, ChainFault, ChainOptions, ChainOutcome, report_chains, simulate_chains};
+use gapless_sim::{ChainFault, ChainOptions};
+
+use self::seeds::{from_environment, run_all, without_from_environment};
 
 /// How many honest worlds there are, unless `GAPLESS_SIM_CHAIN_SEEDS` says otherwise.
 const SEEDS: u64 = 500;
@@ -28,33 +27,17 @@ fn what_clients_hold_is_what_the_chain_has_and_nothing_is_left_untried() {
 
 #[test]
 fn the_same_seed_gives_the_same_world() {
-    for seed in 0..10 {
-        let traced = || simulate_chains(seed, ChainOptions { is_traced: true, ..ChainOptions::default() });
-        let first = traced();
-        assert!(first.trace.len() > 50, "seed {seed} has no history");
-        assert_eq!(first, traced());
-    }
+    seeds::assert_repeatable(&ChainOptions::default(), 10, 50);
 }
 
 #[test]
 fn other_seeds_give_other_worlds() {
-    let steps: BTreeSet<u64> =
-        (0..20).map(|seed| simulate_chains(seed, ChainOptions::default()).steps).collect();
-    assert!(steps.len() > 10);
+    seeds::assert_various(&ChainOptions::default());
 }
 
-/// Prints what `GAPLESS_SIM_SEED` names, and fails if that world does.
 #[test]
 fn replay() {
-    let Some(seed) = from_environment("GAPLESS_SIM_SEED") else {
-        return;
-    };
-    let options = ChainOptions { is_traced: true, ..options_from_environment() };
-    let ChainOutcome { violation, trace, .. } = simulate_chains(seed, options);
-    for line in trace {
-        println!("{line}");
-    }
-    assert_eq!(violation, None);
+    seeds::replay(&options_from_environment());
 }
 
 macro_rules! finds {
@@ -93,57 +76,16 @@ finds! {
     believing_in_no_logs_is_found_out: BelieveNoLogs,
 }
 
-/// Runs worlds with a fault until one breaks the guarantee that the fault is about.
 fn find(fault: ChainFault) {
-    for seed in 0..SEEDS_TO_FIND_A_FAULT {
-        let options = ChainOptions { fault: Some(fault), ..ChainOptions::default() };
-        let violation = simulate_chains(seed, options).violation;
-        if let Some(violation) = violation.filter(|found| fault.breaks().contains(&found.guarantee)) {
-            println!("{fault} is found by seed {seed}: {violation}");
-            return;
-        }
-    }
-    panic!("{SEEDS_TO_FIND_A_FAULT} seeds don't see {fault}");
-}
-
-/// Runs honest worlds on two threads; fails with the report of the first one that isn't as it should be.
-fn run_all(seeds: Range<u64>, options: &ChainOptions) -> (ChainCoverage, u64) {
-    let halves = [0, 1].map(|half| seeds.clone().filter(move |seed| seed % 2 == half));
-    std::thread::scope(|scope| {
-        let threads = halves.map(|half| scope.spawn(move || run_some(half, options)));
-        let mut total = (ChainCoverage::default(), 0);
-        for thread in threads {
-            let (coverage, steps) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            total.0.merge(&coverage);
-            total.1 += steps;
-        }
-        total
-    })
-}
-
-fn run_some(seeds: impl Iterator<Item = u64>, options: &ChainOptions) -> (ChainCoverage, u64) {
-    let mut total = (ChainCoverage::default(), 0);
-    for seed in seeds {
-        let outcome = simulate_chains(seed, options.clone());
-        assert!(outcome.violation.is_none(), "{}", report_chains(seed, options));
-        total.0.merge(&outcome.coverage);
-        total.1 += outcome.steps;
-    }
-    total
-}
-
-fn from_environment<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|error| panic!("{name} can't be {text:?}: {error}")))
+    let options = ChainOptions { fault: Some(fault), ..ChainOptions::default() };
+    seeds::find(&options, fault, fault.breaks(), SEEDS_TO_FIND_A_FAULT);
 }
 
 fn options_from_environment() -> ChainOptions {
-    let without = std::env::var("GAPLESS_SIM_WITHOUT").unwrap_or_default();
-    let without = without.split(',').filter(|name| !name.is_empty());
     ChainOptions {
         fault: from_environment("GAPLESS_SIM_FAULT"),
         mischief_max: from_environment("GAPLESS_SIM_MISCHIEF_MAX"),
-        without: without.map(|name| name.parse().unwrap_or_else(|error| panic!("{error}"))).collect(),
+        without: without_from_environment(),
         ..ChainOptions::default()
     }
 }

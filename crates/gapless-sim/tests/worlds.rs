@@ -4,12 +4,11 @@
 
 #![allow(clippy::print_stdout, reason = "what a run has seen is worth reading")]
 
-use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::ops::Range;
-use std::str::FromStr;
+mod seeds;
 
-use gapless_sim::{Climate, Coverage, Fault, Guarantee, Landmark, Options, Outcome, report, simulate};
+use gapless_sim::{Climate, Fault, Guarantee, Options, simulate};
+
+use self::seeds::{from_environment, run_all, without_from_environment};
 
 /// How many honest worlds there are, unless `GAPLESS_SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 2_000;
@@ -28,32 +27,17 @@ fn honest_worlds_keep_every_guarantee_and_nothing_is_left_untried() {
 
 #[test]
 fn the_same_seed_gives_the_same_world() {
-    for seed in 0..20 {
-        let traced = || simulate(seed, Options { is_traced: true, ..Options::default() });
-        let first = traced();
-        assert!(first.trace.len() > 100, "seed {seed} has no history");
-        assert_eq!(first, traced());
-    }
+    seeds::assert_repeatable(&Options::default(), 20, 100);
 }
 
 #[test]
 fn other_seeds_give_other_worlds() {
-    let steps: BTreeSet<u64> = (0..20).map(|seed| simulate(seed, Options::default()).steps).collect();
-    assert!(steps.len() > 10);
+    seeds::assert_various(&Options::default());
 }
 
-/// Prints what `GAPLESS_SIM_SEED` names, and fails if that world does.
 #[test]
 fn replay() {
-    let Some(seed) = from_environment("GAPLESS_SIM_SEED") else {
-        return;
-    };
-    let Outcome { violation, trace, .. } =
-        simulate(seed, Options { is_traced: true, ..options_from_environment() });
-    for line in trace {
-        println!("{line}");
-    }
-    assert_eq!(violation, None);
+    seeds::replay(&options_from_environment());
 }
 
 // Behaviour 17
@@ -102,63 +86,18 @@ finds! {
     reading_standings_only_once_is_found_out: NoReload,
 }
 
-/// Runs worlds with a fault until one breaks the guarantee that the fault is about.
 fn find(fault: Fault) {
-    for seed in 0..SEEDS_TO_FIND_A_FAULT {
-        let options = Options { fault: Some(fault), ..Options::default() };
-        let violation = simulate(seed, options).violation;
-        if let Some(violation) = violation.filter(|found| fault.breaks().contains(&found.guarantee)) {
-            println!("{fault} is found by seed {seed}: {violation}");
-            return;
-        }
-    }
-    panic!("{SEEDS_TO_FIND_A_FAULT} seeds don't see {fault}");
-}
-
-/// Runs honest worlds on two threads; fails with the report of the first one that isn't as it should be.
-fn run_all(seeds: Range<u64>, options: &Options) -> (Coverage<Landmark>, u64) {
-    let halves = [0, 1].map(|half| seeds.clone().filter(move |seed| seed % 2 == half));
-    std::thread::scope(|scope| {
-        let threads = halves.map(|half| scope.spawn(move || run_some(half, options)));
-        let mut total = (Coverage::default(), 0);
-        for thread in threads {
-            let (coverage, steps) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            total.0.merge(&coverage);
-            total.1 += steps;
-        }
-        total
-    })
-}
-
-fn run_some(seeds: impl Iterator<Item = u64>, options: &Options) -> (Coverage<Landmark>, u64) {
-    let mut total = (Coverage::default(), 0);
-    for seed in seeds {
-        let outcome = simulate(seed, options.clone());
-        assert!(outcome.violation.is_none(), "{}", report(seed, options));
-        total.0.merge(&outcome.coverage);
-        total.1 += outcome.steps;
-    }
-    total
-}
-
-fn from_environment<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|error| panic!("{name} can't be {text:?}: {error}")))
+    let options = Options { fault: Some(fault), ..Options::default() };
+    seeds::find(&options, fault, fault.breaks(), SEEDS_TO_FIND_A_FAULT);
 }
 
 fn options_from_environment() -> Options {
-    let text = |name| std::env::var(name).ok();
-    let without = text("GAPLESS_SIM_WITHOUT").unwrap_or_default();
-    let without = without.split(',').filter(|name| !name.is_empty());
+    let is_lossy = std::env::var_os("GAPLESS_SIM_LOSSY_PUSHES").is_some();
     Options {
         fault: from_environment("GAPLESS_SIM_FAULT"),
         mischief_max: from_environment("GAPLESS_SIM_MISCHIEF_MAX"),
-        without: without.map(|name| name.parse().unwrap_or_else(|error| panic!("{error}"))).collect(),
-        climate: if text("GAPLESS_SIM_LOSSY_PUSHES").is_some() {
-            Climate::LossyPushes
-        } else {
-            Climate::Stormy
-        },
+        without: without_from_environment(),
+        climate: if is_lossy { Climate::LossyPushes } else { Climate::Stormy },
         ..Options::default()
     }
 }

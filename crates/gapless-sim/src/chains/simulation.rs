@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{ChainCoverage, ChainFault, ChainMischief};
-use crate::Violation;
-use crate::chains::world::ChainWorld;
+use super::world::ChainWorld;
+use super::{ChainFault, ChainLandmark, ChainMischief};
+use crate::report::variables;
+use crate::{Outcome, Seeded};
 
 /// What is different from an honest world of chains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,21 +21,33 @@ pub struct ChainOptions {
 }
 
 /// How a world of chains went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChainOutcome {
-    /// What was broken, if anything.
-    pub violation: Option<Violation>,
-    /// What has happened in it.
-    pub coverage: ChainCoverage,
-    /// How many events it had.
-    pub steps: u64,
-    /// How much mischief it had.
-    pub mischief: u32,
-    /// Its steps in words, if they were asked for.
-    pub trace: Vec<String>,
-}
+pub type ChainOutcome = Outcome<ChainLandmark>;
 
 /// Runs the world of chains of one seed.
 pub fn simulate_chains(seed: u64, options: ChainOptions) -> ChainOutcome {
     ChainWorld::new(seed, options).run()
+}
+
+impl Seeded for ChainOptions {
+    type Mischief = ChainMischief;
+    type Landmark = ChainLandmark;
+
+    const MISCHIEF: &'static [ChainMischief] = &ChainMischief::ALL;
+    const REPLAY: &'static str = "chains replay";
+
+    fn run(&self, seed: u64, is_traced: bool) -> ChainOutcome {
+        simulate_chains(seed, Self { is_traced, ..self.clone() })
+    }
+
+    fn leave_out(&mut self, mischief: ChainMischief) {
+        self.without.insert(mischief);
+    }
+
+    fn limit(&mut self, mischief_max: u32) {
+        self.mischief_max = Some(mischief_max);
+    }
+
+    fn variables(&self) -> String {
+        variables(self.fault, self.mischief_max, &self.without)
+    }
 }

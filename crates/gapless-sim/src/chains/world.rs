@@ -34,10 +34,11 @@ use crate::clock::Clock;
 use crate::dice::{Dice, Spread};
 use crate::names::{DeviceNo, GatewayNo, Life, LinkNo};
 use crate::network::{Arrival, Network};
+use crate::plan::Plan;
 use crate::store_model::Down;
 use crate::trace::Trace;
 use crate::weather::Weather;
-use crate::{Guarantee, Violation};
+use crate::{Guarantee, Outcome, Violation};
 
 pub use mischief::ChainMischief;
 
@@ -59,7 +60,7 @@ pub(super) struct ChainWorld {
     /// How long an entry is kept.
     retention: Option<Duration>,
     lives: u64,
-    mischief: mischief::Plan,
+    mischief: Plan<ChainMischief>,
     ending: ending::Ending,
     coverage: ChainCoverage,
     trace: Trace,
@@ -259,7 +260,7 @@ impl ChainWorld {
                 .pick(&[None, Some(RETENTION_MIN), Some(RETENTION_MIN), Some(2 * RETENTION_MIN)])
                 .flatten(),
             lives: 0,
-            mischief: mischief::Plan::new(&mut dice, &options),
+            mischief: mischief::plan(&mut dice, &options),
             ending: ending::Ending::default(),
             coverage: ChainCoverage::default(),
             trace: Trace::new(options.is_traced),
@@ -287,7 +288,7 @@ impl ChainWorld {
                 self.uphold(Err(Violation::new(Guarantee::NoBusyLoop, how)));
             }
         }
-        ChainOutcome {
+        Outcome {
             violation: self.violation,
             coverage: self.coverage,
             steps: self.steps,

@@ -5,6 +5,7 @@ use std::fmt;
 use super::{Event, World};
 use crate::dice::{Dice, Spread};
 use crate::names::{DeviceNo, GatewayNo, LinkNo};
+use crate::plan::Plan;
 use crate::{Climate, Landmark, Options};
 
 /// Something that is done to a world from outside.
@@ -108,65 +109,42 @@ impl std::str::FromStr for Mischief {
     }
 }
 
-/// Which mischief a world gets, and how much.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// Each as often as its weight.
-    lots: Vec<Mischief>,
-    pause: Spread,
-    left: u32,
-    done: u32,
-}
-
-impl Plan {
-    /// Each kind is left out of about a third of the worlds, and frequent in another third: a storm of one kind hides what
-    /// another would show.
-    pub(super) fn new(dice: &mut Dice, options: &Options) -> Self {
-        let mut lots = Vec::new();
-        for mischief in Mischief::ALL {
-            let times = match mischief {
-                Mischief::Type => 1,
-                Mischief::TypeTogether
-                | Mischief::ReuseKey
-                | Mischief::BreakLink
-                | Mischief::StallReader
-                | Mischief::Sleep
-                | Mischief::CrashDevice
-                | Mischief::CrashGateway
-                | Mischief::DrainGateway
-                | Mischief::StoreOutage
-                | Mischief::Join
-                | Mischief::Leave
-                | Mischief::ComeOrGoWhileAway
-                | Mischief::Trim
-                | Mischief::Backup
-                | Mischief::Restore
-                | Mischief::RaiseEpoch
-                | Mischief::UnknownKind => dice.pick(&[0, 1, 4]).expect("there are some"),
-            };
-            let is_possible = options.climate == Climate::Stormy || mischief.is_friendly();
-            if is_possible && !options.without.contains(&mischief) {
-                lots.extend(std::iter::repeat_n(mischief, mischief.weight() * times));
-            }
-        }
-        let pause = match dice.below(3) {
-            0 => Spread::millis(1, 200),
-            1 => Spread::millis(50, 1_500),
-            _ => Spread::millis(200, 6_000),
+/// Each kind is left out of about a third of the worlds, and frequent in another third: a storm of one kind hides what
+/// another would show.
+pub(super) fn plan(dice: &mut Dice, options: &Options) -> Plan<Mischief> {
+    let mut lots = Vec::new();
+    for mischief in Mischief::ALL {
+        let times = match mischief {
+            Mischief::Type => 1,
+            Mischief::TypeTogether
+            | Mischief::ReuseKey
+            | Mischief::BreakLink
+            | Mischief::StallReader
+            | Mischief::Sleep
+            | Mischief::CrashDevice
+            | Mischief::CrashGateway
+            | Mischief::DrainGateway
+            | Mischief::StoreOutage
+            | Mischief::Join
+            | Mischief::Leave
+            | Mischief::ComeOrGoWhileAway
+            | Mischief::Trim
+            | Mischief::Backup
+            | Mischief::Restore
+            | Mischief::RaiseEpoch
+            | Mischief::UnknownKind => dice.pick(&[0, 1, 4]).expect("there are some"),
         };
-        let left = u32::try_from(20 + dice.below(60)).expect("it is small");
-        Self { lots, pause, left: left.min(options.mischief_max.unwrap_or(u32::MAX)), done: 0 }
+        let is_possible = options.climate == Climate::Stormy || mischief.is_friendly();
+        if is_possible && !options.without.contains(&mischief) {
+            lots.extend(std::iter::repeat_n(mischief, mischief.weight() * times));
+        }
     }
-
-    pub(super) fn done(&self) -> u32 {
-        self.done
-    }
-
-    fn draw(&mut self, dice: &mut Dice) -> Option<Mischief> {
-        self.left = self.left.checked_sub(1)?;
-        self.done += 1;
-        dice.pick(&self.lots)
-    }
+    let pause = match dice.below(3) {
+        0 => Spread::millis(1, 200),
+        1 => Spread::millis(50, 1_500),
+        _ => Spread::millis(200, 6_000),
+    };
+    Plan::new(lots, pause, options.mischief_max, dice)
 }
 
 impl World {
@@ -174,7 +152,7 @@ impl World {
         let Some(mischief) = self.mischief.draw(&mut self.dice.mischief) else {
             return self.calm_down();
         };
-        let pause = self.dice.mischief.duration(self.mischief.pause);
+        let pause = self.dice.mischief.duration(self.mischief.pause());
         self.plan_in(pause, Event::Mischief);
         self.note(|| format!("--- {mischief}"));
         match mischief {

@@ -9,6 +9,7 @@ use crate::chains::coverage::ChainLandmark;
 use crate::chains::simulation::ChainOptions;
 use crate::dice::{Dice, Spread};
 use crate::names::DeviceNo;
+use crate::plan::Plan;
 
 macro_rules! mischief {
     ($($(#[$doc:meta])* $name:ident: $weight:literal,)*) => {
@@ -99,46 +100,23 @@ impl std::str::FromStr for ChainMischief {
     }
 }
 
-/// Which mischief a world gets, and how much.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// Each as often as its weight.
-    lots: Vec<ChainMischief>,
-    pause: Spread,
-    left: u32,
-    done: u32,
-}
-
-impl Plan {
-    /// Each kind is left out of about a third of the worlds, and frequent in another third.
-    pub(super) fn new(dice: &mut Dice, options: &ChainOptions) -> Self {
-        let mut lots = Vec::new();
-        for mischief in ChainMischief::ALL {
-            let drawn = dice.pick(&[0, 1, 4]).expect("there are some");
-            let times = if mischief == ChainMischief::Mine { 1 } else { drawn };
-            if !options.without.contains(&mischief) {
-                lots.extend(std::iter::repeat_n(mischief, mischief.weight() * times));
-            }
+/// Each kind is left out of about a third of the worlds, and frequent in another third.
+pub(super) fn plan(dice: &mut Dice, options: &ChainOptions) -> Plan<ChainMischief> {
+    let mut lots = Vec::new();
+    for mischief in ChainMischief::ALL {
+        let drawn = dice.pick(&[0, 1, 4]).expect("there are some");
+        let times = if mischief == ChainMischief::Mine { 1 } else { drawn };
+        if !options.without.contains(&mischief) {
+            lots.extend(std::iter::repeat_n(mischief, mischief.weight() * times));
         }
-        let pause = match dice.below(4) {
-            0 => Spread::millis(1, 200),
-            1 => Spread::millis(50, 1_500),
-            2 => Spread::millis(200, 6_000),
-            _ => Spread::millis(500, 20_000),
-        };
-        let left = u32::try_from(20 + dice.below(60)).expect("it is small");
-        Self { lots, pause, left: left.min(options.mischief_max.unwrap_or(u32::MAX)), done: 0 }
     }
-
-    pub(super) fn done(&self) -> u32 {
-        self.done
-    }
-
-    fn draw(&mut self, dice: &mut Dice) -> Option<ChainMischief> {
-        self.left = self.left.checked_sub(1)?;
-        self.done += 1;
-        dice.pick(&self.lots)
-    }
+    let pause = match dice.below(4) {
+        0 => Spread::millis(1, 200),
+        1 => Spread::millis(50, 1_500),
+        2 => Spread::millis(200, 6_000),
+        _ => Spread::millis(500, 20_000),
+    };
+    Plan::new(lots, pause, options.mischief_max, dice)
 }
 
 impl ChainWorld {
@@ -146,7 +124,7 @@ impl ChainWorld {
         let Some(mischief) = self.mischief.draw(&mut self.dice.mischief) else {
             return self.calm_down();
         };
-        let pause = self.dice.mischief.duration(self.mischief.pause);
+        let pause = self.dice.mischief.duration(self.mischief.pause());
         self.plan_in(pause, Event::Mischief);
         self.note(|| format!("--- {mischief}"));
         let chain = self.any_chain();
