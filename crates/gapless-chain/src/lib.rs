@@ -28,7 +28,7 @@ pub use endpoints::{Choice, Endpoints, Failure};
 pub use errors::{RangeHint, Trouble, classify, classify_http};
 pub use follower::Follower;
 pub use node::{NodeUrl, NodeUrlError};
-pub use range_policy::{Heights, RangePolicy};
+pub use range_policy::{Heights, RangePolicy, RangeStep};
 pub use report::{Alarm, NodeState, Report};
 pub use route::{Route, Start, backfill_end, route};
 pub use sink::Sink;

@@ -2,7 +2,7 @@
 
 use gapless_proto::BlockNumber;
 
-use crate::errors::RangeHint;
+use crate::errors::{RangeHint, Trouble};
 
 /// Finds the size of ranges that a node answers: it falls at each refusal and rises again, up to what the node has named as its
 /// most.
@@ -21,6 +21,17 @@ pub struct Heights {
     pub from: BlockNumber,
     /// The highest.
     pub to: BlockNumber,
+}
+
+/// What to do about a range that got no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeStep {
+    /// Ask for a smaller one, as the policy has it now.
+    AskForLess,
+    /// Not even one height is answered: ask for its block alone.
+    OneByOne,
+    /// It isn't about the size; the node is in trouble.
+    GiveUp,
 }
 
 /// The size of the first range.
@@ -48,11 +59,31 @@ impl RangePolicy {
         self.blocks = self.blocks.saturating_add(step).min(self.blocks_max);
     }
 
+    /// A range got no answer. Says what to do about it.
+    pub fn handle_trouble(&mut self, asked: Heights, trouble: Trouble) -> RangeStep {
+        let hint = match trouble {
+            Trouble::RangeTooLarge(hint) => hint,
+            Trouble::TimedOut => RangeHint::default(),
+            // The connection may have ended because of what was asked: ask for less next time.
+            Trouble::Passing => {
+                self.shrink(asked, RangeHint::default());
+                return RangeStep::GiveUp;
+            }
+            Trouble::RateLimited { .. }
+            | Trouble::UnknownBlock
+            | Trouble::NullRound
+            | Trouble::Unsupported
+            | Trouble::Untrustworthy
+            | Trouble::Fatal => return RangeStep::GiveUp,
+        };
+        if self.shrink(asked, hint) { RangeStep::AskForLess } else { RangeStep::OneByOne }
+    }
+
     /// A range was too large. Returns whether a smaller one can be asked for.
     ///
     /// What the node suggests counts only as a size, since its ends may be swapped, and only if it is smaller than what was asked
     /// for, since some nodes suggest the very range that they refuse.
-    pub fn handle_refusal(&mut self, asked: Heights, hint: RangeHint) -> bool {
+    fn shrink(&mut self, asked: Heights, hint: RangeHint) -> bool {
         self.was_refused = true;
         let blocks = asked.blocks();
         if blocks == 1 {
@@ -93,7 +124,8 @@ mod tests {
         for (hint, blocks) in [(None, 50), (Some(30), 30), (Some(1), 1), (Some(100), 50), (Some(500), 50)] {
             let mut policy = RangePolicy::new(100);
             let asked = policy.next(heights(0, 10_000));
-            assert!(policy.handle_refusal(asked, RangeHint { blocks: hint }));
+            let trouble = Trouble::RangeTooLarge(RangeHint { blocks: hint });
+            assert_eq!(policy.handle_trouble(asked, trouble), RangeStep::AskForLess);
             assert_eq!(policy.next(heights(0, 10_000)).blocks(), blocks, "{hint:?}");
         }
     }
@@ -101,7 +133,7 @@ mod tests {
     #[test]
     fn after_a_refusal_ranges_grow_in_small_steps() {
         let mut policy = RangePolicy::new(100);
-        policy.handle_refusal(heights(0, 99), RangeHint { blocks: Some(40) });
+        policy.handle_trouble(heights(0, 99), Trouble::RangeTooLarge(RangeHint { blocks: Some(40) }));
         policy.handle_answer();
         assert_eq!(policy.next(heights(0, 10_000)).blocks(), 45);
     }
@@ -110,8 +142,25 @@ mod tests {
     #[test]
     fn a_single_block_can_not_shrink() {
         let mut policy = RangePolicy::new(100);
-        assert!(!policy.handle_refusal(heights(5, 5), RangeHint::default()));
+        assert_eq!(policy.handle_trouble(heights(5, 5), Trouble::TimedOut), RangeStep::OneByOne);
         assert_eq!(RangePolicy::new(0).next(heights(5, 9)).blocks(), 1);
+    }
+
+    // Chain behaviour 11
+    #[test]
+    fn only_troubles_that_may_be_about_the_size_make_ranges_smaller() {
+        for (trouble, step, blocks) in [
+            (Trouble::TimedOut, RangeStep::AskForLess, 50),
+            (Trouble::Passing, RangeStep::GiveUp, 50),
+            (Trouble::UnknownBlock, RangeStep::GiveUp, 100),
+            (Trouble::Untrustworthy, RangeStep::GiveUp, 100),
+            (Trouble::RateLimited { retry_after: None }, RangeStep::GiveUp, 100),
+        ] {
+            let mut policy = RangePolicy::new(100);
+            let asked = policy.next(heights(0, 10_000));
+            assert_eq!(policy.handle_trouble(asked, trouble), step, "{trouble:?}");
+            assert_eq!(policy.next(heights(0, 10_000)).blocks(), blocks, "{trouble:?}");
+        }
     }
 
     fn heights(from: u64, to: u64) -> Heights {

@@ -11,11 +11,11 @@ use gapless_store::{IngestError, Ingestion, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::config::FollowConfig;
-use crate::errors::{RangeHint, Trouble};
+use crate::errors::Trouble;
 use crate::gather::{Gather, GatherError, Gathered};
 use crate::node::Tag;
 use crate::node::error::NodeError;
-use crate::range_policy::{Heights, RangePolicy};
+use crate::range_policy::{Heights, RangePolicy, RangeStep};
 use crate::report::{Report, Reporter};
 use crate::route::{Route, backfill_end, route};
 use crate::sink::Sink;
@@ -270,26 +270,11 @@ impl<S: Sink> Round<'_, S> {
                     policy.handle_answer();
                     return Ok(gathered);
                 }
-                Err(error) => {
-                    let hint = match error.trouble() {
-                        Trouble::RangeTooLarge(hint) => hint,
-                        Trouble::TimedOut => RangeHint::default(),
-                        // The connection may have ended because of what was asked: ask for less next time.
-                        Trouble::Passing => {
-                            policy.handle_refusal(heights, RangeHint::default());
-                            return Err(error);
-                        }
-                        Trouble::RateLimited { .. }
-                        | Trouble::UnknownBlock
-                        | Trouble::NullRound
-                        | Trouble::Unsupported
-                        | Trouble::Untrustworthy
-                        | Trouble::Fatal => return Err(error),
-                    };
-                    if !policy.handle_refusal(heights, hint) {
-                        return self.gather.one_by_one(after.hash, heights).await;
-                    }
-                }
+                Err(error) => match policy.handle_trouble(heights, error.trouble()) {
+                    RangeStep::AskForLess => {}
+                    RangeStep::OneByOne => return self.gather.one_by_one(after.hash, heights).await,
+                    RangeStep::GiveUp => return Err(error),
+                },
             }
         }
         Ok(Vec::new())

@@ -3,8 +3,8 @@
 mod append;
 mod chain_backfill;
 mod chain_latency;
-mod chain_node;
 mod disk;
+mod filled_node;
 mod frames;
 mod idle;
 mod metronome;

@@ -1,11 +1,12 @@
 //! Starts the real services that tests need, and breaks them on purpose (test only).
 //!
 //! [`Postgres`] is a private PostgreSQL that can be killed and brought back, [`SharedPostgres`] the one that
-//! `cargo xtask test` starts for all tests, [`Gateway`] a running `gapless serve`, and [`FaultyProxy`] the network
+//! `cargo xtask test` starts for all tests, [`Gateway`] a running `gapless serve`, [`ChainNode`] a node of a chain, and [`FaultyProxy`] the network
 //! between a client and it. Everything is blocking and joins what it started when dropped.
 
 mod anvil;
 mod browser;
+mod chain_node;
 mod faulty_proxy;
 mod gateway;
 mod polling;
@@ -18,6 +19,7 @@ pub use anvil::{ANVIL_PACKAGE, GAPLESS_TEST_ANVIL, anvil_binary, anvil_command, 
 pub use browser::{
     BROWSER_PACKAGE, GAPLESS_TEST_BROWSER, browser_folder, chromium_binary, has_browser_package,
 };
+pub use chain_node::ChainNode;
 pub use faulty_proxy::{FaultyProxy, Link};
 pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};
 pub use polling::poll_until;

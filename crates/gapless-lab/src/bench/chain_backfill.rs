@@ -6,7 +6,7 @@ mod ours;
 use std::time::Instant;
 
 use super::Scale;
-use super::chain_node::{self, ChainNode};
+use super::filled_node::{self, FilledNode};
 use crate::database::{Databases, StoreKind};
 use crate::figure::{Figure, Target, median};
 use crate::progress::Progress;
@@ -45,20 +45,20 @@ pub(super) async fn run(scale: Scale, postgres_url: Option<String>) -> anyhow::R
     let databases = Databases::ready(StoreKind::Postgres, postgres_url).await?;
     let progress = Progress::new(1 + 3 * plan.rounds);
     progress.begin(format!("{} events on a node", plan.events()));
-    let mut node = ChainNode::start().await?;
+    let mut node = FilledNode::start().await?;
     node.fill(plan.blocks, plan.transactions_a_block, TRANSFERS_A_TRANSACTION).await?;
     node.mine(NEWEST_BLOCKS).await?;
     progress.step();
     let (mut events, mut balances, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..plan.rounds {
         progress.begin("events into PostgreSQL");
-        events.push(ours::events_a_second(plan, &node, &databases, chain_node::TRANSFERS).await?);
+        events.push(ours::events_a_second(plan, &node, &databases, filled_node::TRANSFERS).await?);
         progress.step();
         progress.begin("a bare client");
         bare.push(bare::events_a_second(plan, &node).await?);
         progress.step();
         progress.begin("events and balances into PostgreSQL");
-        balances.push(ours::events_a_second(plan, &node, &databases, chain_node::BALANCES).await?);
+        balances.push(ours::events_a_second(plan, &node, &databases, filled_node::BALANCES).await?);
         progress.step();
     }
     let figure = |what: &str, rounds: &[f64]| {

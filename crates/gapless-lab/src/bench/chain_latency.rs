@@ -11,8 +11,8 @@ use tokio::time::{interval, timeout};
 
 use self::arrivals::{Arrivals, Kind};
 use super::Scale;
-use super::chain_node::{self, ChainNode};
 use super::disk::{Disk, histogram};
+use super::filled_node::{self, FilledNode};
 use crate::database::{Database, Databases, StoreKind};
 use crate::figure::{Figure, Target};
 use crate::progress::Progress;
@@ -59,11 +59,11 @@ pub(super) async fn run(scale: Scale, postgres_url: Option<String>) -> anyhow::R
     };
     let databases = Databases::ready(StoreKind::Postgres, postgres_url).await?;
     let database = databases.fresh().await?;
-    let mut node = ChainNode::start().await?;
+    let mut node = FilledNode::start().await?;
     node.mine(FIRST_BLOCKS).await?;
     let files = tempfile::tempdir().context("making a temporary folder")?;
     let file = files.path().join("chain.toml");
-    fs::write(&file, node.declaration(chain_node::BALANCES))?;
+    fs::write(&file, node.declaration(filled_node::BALANCES))?;
     let follow = format!("chains.follow={}", file.display());
     let server = server::serve_with(&database.url(), &["--set", &follow]).await?;
     wait_for_feed(&database).await?;
@@ -99,7 +99,7 @@ async fn wait_for_feed(database: &Database) -> anyhow::Result<()> {
 
 async fn measure(
     plan: Plan,
-    node: &mut ChainNode,
+    node: &mut FilledNode,
     bare: &mut Arrivals,
     ours: &mut Arrivals,
 ) -> anyhow::Result<Durations> {
@@ -128,7 +128,7 @@ async fn measure(
 
 /// Mines a transfer; its time begins when the node is told to.
 async fn mine(
-    node: &mut ChainNode,
+    node: &mut FilledNode,
     bare: &mut Arrivals,
     ours: &mut Arrivals,
     durations: &mut Compared,
@@ -144,7 +144,7 @@ async fn mine(
 
 /// Replaces the newest block, which has a transfer, by one with another. The bare client is told of the new one.
 async fn reorg(
-    node: &mut ChainNode,
+    node: &mut FilledNode,
     bare: &mut Arrivals,
     ours: &mut Arrivals,
     durations: &mut Compared,

@@ -7,8 +7,8 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use gapless_chain::{
-    Break, Choice, Endpoints, Header, Heights, Outcome, RangePolicy, Route, Start, Trouble, Walk, WalkBounds,
-    Want, backfill_end, chained, route,
+    Break, Choice, Endpoints, Header, Heights, Outcome, RangePolicy, RangeStep, Route, Start, Trouble, Walk,
+    WalkBounds, Want, backfill_end, chained, route,
 };
 use gapless_core::BlockRefusal;
 use gapless_proto::{Block, BlockHash, BlockNumber, BlockRef};
@@ -280,11 +280,11 @@ impl Round<'_> {
                     policy.handle_answer();
                     return Ok(blocks);
                 }
-                Err(Failure::Node(Trouble::RangeTooLarge(hint))) => {
-                    if !policy.handle_refusal(heights, hint) {
-                        return Err(Failure::Node(Trouble::Passing));
-                    }
-                }
+                Err(Failure::Node(trouble)) => match policy.handle_trouble(heights, trouble) {
+                    RangeStep::AskForLess => {}
+                    RangeStep::OneByOne => return Err(Failure::Node(Trouble::Passing)),
+                    RangeStep::GiveUp => return Err(Failure::Node(trouble)),
+                },
                 Err(failure) => return Err(failure),
             }
         }

@@ -1,51 +1,38 @@
 //! A real node: anvil, as `@foundry-rs/anvil` of npm brings it.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::{Child, Stdio};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use gapless_testkit::{anvil_command, free_port, poll_until};
+use gapless_testkit::{ChainNode, poll_until};
 use serde_json::{Value, json};
 
-/// The first account of anvil, whose transactions need no signature.
-const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
-/// Puts a contract in place that emits a transfer: `from`, `to` and `value` are its calldata.
-const EMITTER: &str = "0x6034600c60003960346000f3602060406000376020356000357fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef60206000a300";
-/// Where the first contract of that account is.
-pub(crate) const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
+/// The token whose transfers are followed.
+pub(crate) const TOKEN: &str = ChainNode::TOKEN;
 
 /// What has a node followed from its first block, for the transfers of [`TOKEN`].
 pub(crate) fn declared(node: &Node) -> String {
     format!(
-        "chain = 31337\nnodes = [\"ws://{}\"]\nstart = 0\npoll = \"200ms\"\n\n\
+        "chain = 31337\nnodes = [\"{}\"]\nstart = 0\npoll = \"200ms\"\n\n\
          [[topics]]\nname = \"transfers\"\naddresses = [\"{TOKEN}\"]\nbuiltin = \"erc20_balance\"\n",
-        node.address()
+        node.0.ws_url()
     )
 }
 
-/// A node that mines only when told.
-pub(crate) struct Node {
-    process: Child,
-    port: u16,
-}
+/// A node with the token, asked over HTTP.
+pub(crate) struct Node(ChainNode);
 
 impl Node {
     pub(crate) fn start() -> Self {
-        let port = free_port();
-        let mut anvil = anvil_command().unwrap();
-        anvil.args(["--silent", "--no-mining", "--host", "127.0.0.1", "--port", &port.to_string()]);
-        let process = anvil.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        let node = Self { process, port };
-        let is_up = || Ok(TcpStream::connect(node.address()).is_ok().then_some(()));
-        poll_until(Duration::from_secs(30), is_up).unwrap().expect("anvil comes up");
-        node.ask("eth_sendTransaction", &json!([{"from": ACCOUNT, "data": EMITTER, "gas": "0x100000"}]));
+        let node = Self(ChainNode::start().unwrap());
+        let deployment = json!([{"from": ChainNode::ACCOUNT, "data": ChainNode::EMITTER, "gas": "0x100000"}]);
+        node.ask("eth_sendTransaction", &deployment);
         node.mine(1);
         node
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        self.0.address()
     }
 
     /// Waits until a server has taken the first block.
@@ -63,8 +50,8 @@ impl Node {
 
     /// Mines a block with a transfer between the holders of two numbers.
     pub(crate) fn transfer(&self, from: u8, to: u8, value: u64) {
-        let data = format!("0x{from:064x}{to:064x}{value:064x}");
-        let call = json!({"from": ACCOUNT, "to": TOKEN, "data": data, "gas": "0x100000"});
+        let data = ChainNode::transfer_data(from, to, value);
+        let call = json!({"from": ChainNode::ACCOUNT, "to": TOKEN, "data": data, "gas": "0x100000"});
         self.ask("eth_sendTransaction", &json!([call]));
         self.mine(1);
     }
@@ -98,13 +85,6 @@ impl Node {
         let answer: Value = serde_json::from_str(body.trim()).unwrap_or_else(|_| panic!("{answer}"));
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
     }
 }
 

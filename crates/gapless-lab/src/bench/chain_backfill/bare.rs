@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{Plan, rate};
-use crate::bench::chain_node::{self, ChainNode, TOKEN};
+use crate::bench::filled_node::{self, FilledNode, TOKEN};
 
 const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 /// The same ranges as those of the follower, which double up to this.
@@ -41,9 +41,9 @@ struct Transfer {
 }
 
 /// How many events a second it fetches and decodes.
-pub(super) async fn events_a_second(plan: Plan, node: &ChainNode) -> anyhow::Result<f64> {
+pub(super) async fn events_a_second(plan: Plan, node: &FilledNode) -> anyhow::Result<f64> {
     let start = Instant::now();
-    let client = chain_node::connect(&node.ws_url()).await?;
+    let client = filled_node::connect(&node.ws_url()).await?;
     let ranges = ranges(plan.last_block()).into_iter().map(async |(from, to)| {
         let (from, to) = (U64::from(from), U64::from(to));
         let filter = json!([{"address": [TOKEN], "topics": [[TRANSFER]], "fromBlock": from, "toBlock": to}]);

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::time::{interval, timeout};
 
 use super::{Plan, rate};
-use crate::bench::chain_node::ChainNode;
+use crate::bench::filled_node::FilledNode;
 use crate::database::Databases;
 use crate::server;
 
@@ -21,7 +21,7 @@ const LOG: &str = "stderr.log";
 /// How many events a second come into an empty database, from the start of the program until all can be read.
 pub(super) async fn events_a_second(
     plan: Plan,
-    node: &ChainNode,
+    node: &FilledNode,
     databases: &Databases,
     topic: &str,
 ) -> anyhow::Result<f64> {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::bench::chain_node::{CHAIN, TOKEN};
+use crate::bench::filled_node::{CHAIN, TOKEN};
 use crate::bench::frames::{self, Incoming};
 use crate::raw_client::{Socket, connect_socket};
 

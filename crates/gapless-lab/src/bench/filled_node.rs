@@ -1,24 +1,17 @@
-//! A real node of a chain: anvil, which mines only when told.
-
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+//! A node that can be filled with many transfers.
 
 use alloy_json_rpc::RpcRecv;
 use alloy_primitives::U64;
 use alloy_rpc_client::RpcClient;
 use alloy_transport_ws::{WebSocketConfig, WsConnect};
-use anyhow::{Context as _, bail};
-use gapless_testkit::{anvil_binary, free_port, poll_until};
+use anyhow::Context as _;
+use gapless_testkit::ChainNode;
 use serde_json::{Value, json};
 
 /// The chain's id.
-pub(super) const CHAIN: u64 = 31_337;
+pub(super) const CHAIN: u64 = ChainNode::CHAIN;
 /// Where the contract is whose calls are transfers.
-pub(super) const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
-/// The first account of anvil, whose transactions need no signature.
-const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
+pub(super) const TOKEN: &str = ChainNode::TOKEN;
 /// Puts the contract in place. Its calldata are a count and a number: it emits so many transfers, whose values are the next numbers
 /// and whose holders follow from these:
 ///
@@ -42,13 +35,10 @@ const TRANSACTION_GAS: u64 = 25_000;
 const TRANSFER_GAS: u64 = 2_500;
 /// The logs of a range are one frame.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// How often another port is tried.
-const STARTS_MAX: usize = 5;
-const START_PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running anvil with a token, ended when dropped.
-pub(super) struct ChainNode {
-    process: Process,
+pub(super) struct FilledNode {
+    node: ChainNode,
     rpc: RpcClient,
     transfers: Transfers,
 }
@@ -59,13 +49,14 @@ struct Transfers {
     made: u64,
 }
 
-impl ChainNode {
+impl FilledNode {
     /// Starts one whose block 1 has the token.
     pub(super) async fn start() -> anyhow::Result<Self> {
-        let process = tokio::task::spawn_blocking(Process::start).await??;
-        let rpc = connect(&process.ws_url()).await?;
-        let node = Self { process, rpc, transfers: Transfers::default() };
-        let deployment = json!([{"from": ACCOUNT, "data": EMITTER, "gas": "0x100000"}]);
+        // It ends with its thread; those for blocking work end when there is none.
+        let node = tokio::task::block_in_place(ChainNode::start)?;
+        let rpc = connect(&node.ws_url()).await?;
+        let node = Self { node, rpc, transfers: Transfers::default() };
+        let deployment = json!([{"from": ChainNode::ACCOUNT, "data": EMITTER, "gas": "0x100000"}]);
         node.ask::<Value>("eth_sendTransaction", deployment).await?;
         node.mine(1).await?;
         Ok(node)
@@ -73,7 +64,7 @@ impl ChainNode {
 
     /// Its address for JSON-RPC over WebSocket.
     pub(super) fn ws_url(&self) -> String {
-        self.process.ws_url()
+        self.node.ws_url()
     }
 
     /// What gapless is told of it in a file: where it is, and what of the token is wanted.
@@ -97,7 +88,7 @@ impl ChainNode {
         transactions: u64,
         transfers: u64,
     ) -> anyhow::Result<()> {
-        let sent: U64 = self.ask("eth_getTransactionCount", json!([ACCOUNT, "latest"])).await?;
+        let sent: U64 = self.ask("eth_getTransactionCount", json!([ChainNode::ACCOUNT, "latest"])).await?;
         let mut nonces = sent.to::<u64>()..;
         for _ in 0..blocks {
             let mut batch = self.rpc.new_batch();
@@ -139,7 +130,7 @@ impl Transfers {
         let data = format!("0x{transfers:064x}{:064x}", self.made);
         self.made += transfers;
         let gas = U64::from(TRANSACTION_GAS + transfers * TRANSFER_GAS);
-        json!({"from": ACCOUNT, "to": TOKEN, "data": data, "gas": gas})
+        json!({"from": ChainNode::ACCOUNT, "to": TOKEN, "data": data, "gas": gas})
     }
 }
 
@@ -150,51 +141,4 @@ pub(super) async fn connect(ws_url: &str) -> anyhow::Result<RpcClient> {
         .max_frame_size(Some(ANSWER_BYTES_MAX));
     let websocket = WsConnect::new(ws_url).with_config(bounds);
     RpcClient::builder().ws(websocket).await.context("connecting to the node")
-}
-
-struct Process {
-    child: Child,
-    port: u16,
-}
-
-impl Process {
-    fn start() -> anyhow::Result<Self> {
-        let program = anvil_binary()?;
-        for _ in 0..STARTS_MAX {
-            if let Some(process) = Self::try_start(&program)? {
-                return Ok(process);
-            }
-        }
-        bail!("{} came up on none of {STARTS_MAX} ports", program.display())
-    }
-
-    fn try_start(program: &Path) -> anyhow::Result<Option<Self>> {
-        let port = free_port();
-        let mut command = Command::new(program);
-        command.args(["--no-mining", "--silent", "--slots-in-an-epoch", "32", "--port", &port.to_string()]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut process = Self { child: child.context("starting anvil")?, port };
-        let connected = poll_until(START_PATIENCE, || {
-            let is_up = TcpStream::connect(process.address()).is_ok();
-            Ok((is_up || process.child.try_wait()?.is_some()).then_some(()))
-        })?;
-        let is_up = connected.is_some() && process.child.try_wait()?.is_none();
-        Ok(is_up.then_some(process))
-    }
-
-    fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
-    }
-
-    fn ws_url(&self) -> String {
-        format!("ws://{}", self.address())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
 }
