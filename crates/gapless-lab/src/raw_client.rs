@@ -13,7 +13,7 @@ use gapless_proto::{
     decode_server_message,
 };
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -51,6 +51,28 @@ pub(crate) async fn upgrade(
         Some(Ok(Message::Text(text))) if text.starts_with(r#"{"t":"welcome""#) => Ok(socket),
         other => bail!("expected a welcome, got {other:?}"),
     }
+}
+
+/// Reads what the server says next, and answers when it is only asked for a sign of life.
+pub(crate) async fn read_message(socket: &mut Socket, patience: Duration) -> anyhow::Result<ServerMessage> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let frame = timeout_at(deadline, socket.next()).await.context("the server says nothing")?;
+        let message = match frame {
+            Some(Ok(Message::Text(text))) => decode_server_message(&text)?,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+            other => bail!("the connection ended: {other:?}"),
+        };
+        if message != ServerMessage::Ping {
+            return Ok(message);
+        }
+        write_message(socket, &ClientMessage::Pong).await?;
+    }
+}
+
+/// Says something to the server.
+pub(crate) async fn write_message(socket: &mut Socket, message: &ClientMessage) -> anyhow::Result<()> {
+    socket.send(Message::text(message.encode())).await.context("writing to the server")
 }
 
 /// One connection of one user.
@@ -163,22 +185,11 @@ impl RawClient {
     }
 
     async fn read(&mut self) -> anyhow::Result<ServerMessage> {
-        loop {
-            let frame = timeout(PATIENCE, self.socket.next()).await.context("the server says nothing")?;
-            let message = match frame {
-                Some(Ok(Message::Text(text))) => decode_server_message(&text)?,
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                other => bail!("the connection ended: {other:?}"),
-            };
-            if message != ServerMessage::Ping {
-                return Ok(message);
-            }
-            self.write(&ClientMessage::Pong).await?;
-        }
+        read_message(&mut self.socket, PATIENCE).await
     }
 
     async fn write(&mut self, message: &ClientMessage) -> anyhow::Result<()> {
-        self.socket.send(Message::text(message.encode())).await.context("writing to the server")
+        write_message(&mut self.socket, message).await
     }
 
     fn take_rid(&mut self) -> anyhow::Result<Rid> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use gapless_chain::{FollowConfig, NodeUrl, Start, TopicConfig, Topics};
-use gapless_proto::{BlockHash, BlockNumber, ChainId};
+use gapless_proto::{BlockHash, BlockNumber, ChainId, Topic, check_chain_topic};
 use serde::Deserialize;
 
 /// What stands in the file.
@@ -69,7 +69,11 @@ impl FollowedChain {
         if let Some(poll) = &file.poll {
             config.poll = poll_pause(poll)?;
         }
-        Ok(Self { config, topics: Topics::new(&file.topics)? })
+        let topics = Topics::new(&file.topics)?;
+        for declared in &file.topics {
+            check_chain_topic(chain, &Topic::new(&declared.name)?)?;
+        }
+        Ok(Self { config, topics })
     }
 }
 
@@ -132,6 +136,9 @@ mod tests {
         }
         let once = format!("{:#}", file(good, "").unwrap_err());
         assert_eq!(once.matches("`event` or `builtin`").count(), 1, "{once}");
+        let unreadable = "chain = 1\nnodes = [\"http://localhost\"]\n[[topics]]\nname = \"a,b\"\nbuiltin = \"erc20_balance\"";
+        let unreadable = FollowedChain::parse(&format!("{unreadable}\naddresses = [\"{TOKEN}\"]"), &[]);
+        assert!(unreadable.unwrap_err().to_string().contains("neither comma nor star"));
         let none = FollowedChain::parse("chain = 1\nnodes = []\ntopics = []", &[]).unwrap_err();
         assert!(none.to_string().contains("[[topics]]"), "{none}");
     }

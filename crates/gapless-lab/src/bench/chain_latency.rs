@@ -22,8 +22,8 @@ const BENCH: &str = "chain-latency";
 /// How far a client of ours may be behind one of the node: so many flushes, and so many milliseconds.
 const FLUSHES_MAX: f64 = 2.0;
 const ABOVE_MS_MAX: f64 = 3.0;
-/// How long between two blocks. Chains have longer ones; with shorter ones the node, which doesn't turn off Nagle's algorithm, would
-/// hold news back until what it sent last is acknowledged, up to 40 ms later.
+/// How long between two blocks. Chains have longer ones; with 50 ms the node's own announcements came late, so that both clients
+/// measured something else.
 const BLOCK_TIME: Duration = Duration::from_millis(150);
 /// Empty blocks at first, so that the follower has left the beginning behind.
 const FIRST_BLOCKS: u64 = 70;

@@ -3,18 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use futures_util::{SinkExt as _, StreamExt as _};
+use anyhow::Context as _;
 use gapless_proto::{
     ClientMessage, Cursor, ErrorReply, Mode, Notice, Rid, ServerMessage, Subscribe, Subscribed,
-    decode_server_message,
 };
 use tokio::net::TcpSocket;
-use tokio::time::{Instant, timeout, timeout_at};
-use tokio_tungstenite::tungstenite::Message;
+use tokio::time::timeout;
 
 use super::{Fold, PATIENCE, Told, topic};
-use crate::raw_client::{Socket, upgrade};
+use crate::raw_client::{Socket, read_message, upgrade, write_message};
 
 /// One connection with one subscription at a time. It remembers what it holds and where it is, and repairs nothing.
 pub(crate) struct TopicReader {
@@ -154,23 +151,11 @@ impl TopicReader {
     }
 
     async fn message(&mut self) -> anyhow::Result<ServerMessage> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let frame = timeout_at(deadline, self.socket.next()).await.context("the server says nothing")?;
-            let message = match frame {
-                Some(Ok(Message::Text(text))) => decode_server_message(&text)?,
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                other => bail!("the connection ended: {other:?}"),
-            };
-            if message != ServerMessage::Ping {
-                return Ok(message);
-            }
-            self.write(&ClientMessage::Pong).await?;
-        }
+        read_message(&mut self.socket, PATIENCE).await
     }
 
     async fn write(&mut self, message: &ClientMessage) -> anyhow::Result<()> {
-        self.socket.send(Message::text(message.encode())).await.context("writing to the server")
+        write_message(&mut self.socket, message).await
     }
 }
 

@@ -20,12 +20,6 @@ pub(crate) enum TopicNameError {
     /// They are of several chains.
     #[error("the topics of one subscription are of one chain; subscribe to `{0}` apart")]
     OtherChain(Topic),
-    /// Nobody could ask for it.
-    #[error(
-        "the topic `{0}` can't be asked for: with `chain:ID:` before it a name has at most 128 bytes, and neither comma nor star; \
-         choose another"
-    )]
-    Unreadable(Topic),
     /// There are none, or too many.
     #[error("a subscription has 1 to {TOPICS_MAX} topics; this one has {0}")]
     Count(usize),
@@ -41,14 +35,6 @@ impl TopicName {
         let rest = name.as_str().strip_prefix("chain:").ok_or_else(form)?;
         let (chain, topic) = rest.split_once(':').ok_or_else(form)?;
         Ok(Self { chain: chain.parse().map_err(|_| form())?, topic: Topic::new(topic).map_err(|_| form())? })
-    }
-
-    /// Refuses a topic of a chain's feed that no reader could name: its whole name is too long, or has what separates names or stands for
-    /// the rest of one.
-    pub(crate) fn check(chain: ChainId, topic: &Topic) -> Result<(), TopicNameError> {
-        let is_readable =
-            !topic.as_str().contains([',', '*']) && Topic::new(&format!("chain:{chain}:{topic}")).is_ok();
-        is_readable.then_some(()).ok_or_else(|| TopicNameError::Unreadable(topic.clone()))
     }
 
     /// Reads the names of one subscription, which are of one chain.
@@ -94,16 +80,6 @@ mod tests {
         let (chain, own) = TopicName::parse_all(&topics(&["chain:1:b", "chain:1:a:x", "chain:1:b"])).unwrap();
         assert_eq!((chain.get(), own), (1, topics(&["a:x", "b"])));
         assert_eq!(TopicName::whole(chain, &topics(&["a:x"])[0]).as_str(), "chain:1:a:x");
-    }
-
-    #[test]
-    fn what_nobody_could_ask_for_is_refused() {
-        let long = "x".repeat(120);
-        for (name, is_readable) in [("a:b", true), (&long, true), ("a,b", false), ("*", false)] {
-            assert_eq!(TopicName::check(ChainId::new(1), &topics(&[name])[0]).is_ok(), is_readable, "{name}");
-        }
-        let error = TopicName::check(ChainId::new(10), &topics(&[&long])[0]).unwrap_err();
-        assert!(error.to_string().contains("at most 128 bytes"), "{error}");
     }
 
     #[test]

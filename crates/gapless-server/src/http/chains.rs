@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use gapless_proto::{Block, BlockHash, BlockNumber, BlockRef, ChainId, Epoch, ErrorCode, Seq};
+use gapless_proto::{
+    Block, BlockHash, BlockNumber, BlockRef, ChainId, Epoch, ErrorCode, Seq, check_chain_topic,
+};
 use gapless_store::{ChainInfo, Ingestion};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +13,6 @@ use utoipa::ToSchema;
 use super::admin::Admin;
 use super::request::{InPath, Json, LargeJson};
 use crate::auth::Identity;
-use crate::chains::TopicName;
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
 
@@ -95,7 +96,7 @@ pub(crate) async fn ingest(
     let chain = chain_id(&chain)?;
     let IngestRequest { blocks, head, finalized } = request;
     for event in blocks.iter().flat_map(|block| &block.events) {
-        TopicName::check(chain, &event.topic)?;
+        check_chain_topic(chain, &event.topic).map_err(|error| Refusal::bad_request(error.to_string()))?;
     }
     let window = gateway.config().chains.reorg_blocks_max;
     let ingested = gateway.store().ingest(chain, Ingestion { blocks, head, finalized, window }).await?;

@@ -48,6 +48,15 @@ async fn blocks_that_can_not_be_taken_are_named_and_nothing_of_them_is_stored() 
     let mut twice = block(3, "a", "a", 2);
     twice["events"][1]["log"] = json!(0);
     backend.post(BLOCKS, &json!({"blocks": [twice]})).await.refused(400, "BAD_REQUEST");
+    let mut unreadable = block(3, "a", "a", 1);
+    unreadable["events"][0]["topic"] = json!("a,b");
+    let message = backend.post(BLOCKS, &json!({"blocks": [unreadable]})).await.refused(400, "BAD_REQUEST");
+    assert!(message.contains("neither comma nor star"), "{message}");
+    for field in ["number", "time"] {
+        let mut beyond = block(3, "a", "a", 0);
+        beyond[field] = json!(1_u64 << 53);
+        backend.post(BLOCKS, &json!({"blocks": [beyond]})).await.refused(400, "BAD_REQUEST");
+    }
     backend.post("/v1/chains/18446744073709551616/blocks", &first).await.refused(400, "BAD_REQUEST");
     let mistyped = json!({"blocks": [block(3, "a", "a", 0)], "finalised": 1});
     let message = backend.post(BLOCKS, &mistyped).await.refused(400, "BAD_REQUEST");
