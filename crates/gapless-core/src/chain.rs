@@ -5,12 +5,14 @@
 //! asks for, lets [`Stretch::write`] decide, and writes what that says, all in one transaction.
 
 mod plan;
+mod safe;
 mod subscription;
 mod tail;
 mod tree;
 mod write;
 
 pub use plan::{Stretch, plan};
+pub use safe::safe_block;
 pub use subscription::{PROGRESS_PAUSE, Slice, SliceEntry, Step, Subscription};
 pub use tail::{ChainHead, ChainTail, TailEntry};
 pub use tree::{BlockRefusal, BlockTree, Placement};

@@ -24,7 +24,7 @@ pub use backoff::{Backoff, BackoffConfig};
 pub use chain::{
     BlockRefusal, BlockTree, ChainEntry, ChainEntryKind, ChainHead, ChainTail, ChainWrite, EventRefusal,
     PROGRESS_PAUSE, Placement, Slice, SliceEntry, Step, Stretch, Subscription, TailEntry, ValueName,
-    ValueVersion, Voided, plan,
+    ValueVersion, Voided, plan, safe_block,
 };
 pub use delivery::{Delivery, DeliveryConfig, Outgoing};
 pub use feed_reader::{

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use futures_util::task::AtomicWaker;
-use gapless_core::{ChainHead, ChainTail};
+use gapless_core::{ChainHead, ChainTail, safe_block};
 use gapless_proto::ChainId;
 use gapless_store::{ChainInfo, ChainNews};
 
@@ -128,12 +128,9 @@ impl Drop for Wake {
     }
 }
 
-/// Where a feed is: what lies so many blocks below the head, or is finalized, is safe.
+/// Where a feed is, as readers need it.
 pub(super) fn head_of(info: &ChainInfo, confirmations: u64) -> ChainHead {
     let block = info.block.map(|block| block.number);
-    let confirmed =
-        block.filter(|block| block.get() >= confirmations).map(|block| block.below(confirmations));
-    let finalized = info.finalized.map(|finalized| block.map_or(finalized, |block| finalized.min(block)));
-    let safe = confirmed.max(finalized);
+    let safe = safe_block(block, info.finalized, confirmations);
     ChainHead { epoch: info.epoch, seq: info.head, block, safe, anew_after: info.anew_after }
 }

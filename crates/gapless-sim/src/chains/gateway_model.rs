@@ -9,7 +9,7 @@ mod told;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use gapless_core::{Beat, ChainHead, ChainTail, HeartbeatConfig};
+use gapless_core::{Beat, ChainHead, ChainTail, HeartbeatConfig, safe_block};
 use gapless_proto::{
     BlockNumber, ChainId, ChainPoint, ClientMessage, CloseCode, ErrorCode, Rid, Seq, ServerMessage, Sub,
     Subscribe, Topic,
@@ -323,17 +323,14 @@ impl ChainGateway {
     }
 }
 
-/// Where a feed is: what lies so many blocks below the head, or is finalized, is safe.
+/// Where a feed is, as readers need it.
 fn head_of(info: &ChainInfo, config: &ChainGatewayConfig, fault: Option<ChainFault>) -> ChainHead {
     let confirmations = match fault {
         Some(ChainFault::ConfirmedTooEarly) => config.confirmations.saturating_sub(1),
         Some(_) | None => config.confirmations,
     };
     let block = info.block.map(|block| block.number);
-    let confirmed =
-        block.filter(|block| block.get() >= confirmations).map(|block| block.below(confirmations));
-    let finalized = info.finalized.map(|finalized| block.map_or(finalized, |block| finalized.min(block)));
-    let safe = confirmed.max(finalized);
+    let safe = safe_block(block, info.finalized, confirmations);
     ChainHead { epoch: info.epoch, seq: info.head, block, safe, anew_after: info.anew_after }
 }
 
