@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, RandomState};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use alloy_primitives::U256;
@@ -30,7 +31,7 @@ use crate::topics::Topics;
 /// time.
 pub struct Follower<S> {
     config: FollowConfig,
-    topics: Topics,
+    topics: Arc<Topics>,
     sink: S,
     reporter: Reporter,
     endpoints: Endpoints,
@@ -70,7 +71,7 @@ impl<S: Sink> Follower<S> {
             doubts: Doubts::default(),
             reporter: Reporter(reports),
             config,
-            topics,
+            topics: Arc::new(topics),
             sink,
         })
     }

@@ -1,6 +1,7 @@
 //! Whole blocks, put together from what a node tells and checked.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt as _};
 use gapless_proto::{Block, BlockHash, BlockRef};
@@ -9,6 +10,7 @@ use crate::checks::{CheckedLogs, LogsFault, check_logs, check_receipts, decoded}
 use crate::errors::Trouble;
 use crate::node::error::NodeError;
 use crate::node::{Node, Tag};
+use crate::range::{ReadBlock, UnreadRange};
 use crate::range_policy::Heights;
 use crate::stretch::{Break, chained};
 use crate::topics::{Topics, Undecodable};
@@ -21,7 +23,7 @@ const BLOCKS_AT_ONCE: usize = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Gather<'a> {
     pub(crate) node: &'a Node,
-    pub(crate) topics: &'a Topics,
+    pub(crate) topics: &'a Arc<Topics>,
     /// Blocks whose logs were asked for so often that they are believed, whatever the bloom says.
     pub(crate) believed: &'a BTreeSet<BlockHash>,
 }
@@ -71,25 +73,15 @@ impl Gather<'_> {
     }
 
     /// The blocks of a range that follow on one, with logs by range.
-    pub(crate) async fn range(
-        self,
-        after: BlockHash,
-        heights: Heights,
-    ) -> Result<Vec<Gathered>, GatherError> {
+    pub(crate) async fn range(self, after: BlockHash, heights: Heights) -> Result<UnreadRange, GatherError> {
         let headers = self.node.headers(heights);
         let (headers, logs) = tokio::try_join!(headers, self.node.logs_in(heights, self.topics))?;
-        let headers = follow_on(after, headers)?;
-        let mut logs_of: HashMap<BlockHash, Vec<Log>> = HashMap::new();
-        for log in logs {
-            // Logs without a hash, or of another fork, belong to none of the blocks; what is missing then, the bloom tells.
-            let Some(hash) = log.block_hash else { continue };
-            logs_of.entry(BlockHash(hash.0)).or_default().push(log);
-        }
-        let blocks = headers.into_iter().map(|header| {
-            let logs = logs_of.remove(&header.at.hash).unwrap_or_default();
-            self.block_with(header, logs)
-        });
-        all(blocks.collect()).await
+        Ok(UnreadRange { headers: follow_on(after, headers)?, logs })
+    }
+
+    /// The blocks of a range that was read; those that fail a check are fetched again.
+    pub(crate) async fn range_blocks(self, range: Vec<ReadBlock>) -> Result<Vec<Gathered>, GatherError> {
+        all(range.into_iter().map(|block| self.range_block(block)).collect()).await
     }
 
     /// The blocks of a range that follow on one, each with logs by its hash.
@@ -102,10 +94,10 @@ impl Gather<'_> {
         self.blocks(follow_on(after, headers)?).await
     }
 
-    async fn block_with(self, header: Header, logs: Vec<Log>) -> Result<Gathered, GatherError> {
-        match check_logs(&header, logs, self.topics) {
-            Ok(logs) => Ok(self.gathered(&header, &logs, None)),
-            Err(fault) => {
+    async fn range_block(self, block: ReadBlock) -> Result<Gathered, GatherError> {
+        match block {
+            ReadBlock::Checked(gathered) => Ok(gathered),
+            ReadBlock::Faulty { header, fault } => {
                 let gathered = self.block(header).await?;
                 Ok(Gathered { refetched: gathered.refetched.or(Some(fault)), ..gathered })
             }
@@ -129,10 +121,10 @@ impl Gather<'_> {
             logs => logs?,
         };
         match check_logs(&header, logs.clone(), self.topics) {
-            Ok(logs) => Ok(self.gathered(&header, &logs, None)),
+            Ok(logs) => Ok(Gathered::new(&header, &logs, self.topics, None)),
             Err(fault @ (LogsFault::Promised { .. } | LogsFault::Unpromised { .. })) => {
                 let logs = self.settle(&header, logs, &fault).await?;
-                Ok(self.gathered(&header, &logs, Some(fault)))
+                Ok(Gathered::new(&header, &logs, self.topics, Some(fault)))
             }
             Err(fault) => Err(GatherError::Fault { block, fault }),
         }
@@ -141,7 +133,7 @@ impl Gather<'_> {
     /// The logs of a height, if the block is still there afterwards.
     async fn logs_at_height(self, block: BlockRef) -> Result<Vec<Log>, NodeError> {
         let height = Heights { from: block.number, to: block.number };
-        let logs = self.node.logs_in(height, self.topics).await?;
+        let logs = self.node.logs_in(height, self.topics).await?.read()?;
         let header = self.node.header_at(Tag::Number(block.number)).await?;
         match header.is_some_and(|header| header.at == block) {
             true => Ok(logs),
@@ -170,10 +162,17 @@ impl Gather<'_> {
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    fn gathered(self, header: &Header, logs: &CheckedLogs, refetched: Option<LogsFault>) -> Gathered {
-        let (block, undecodable) = decoded(header, logs, self.topics);
-        Gathered { block, undecodable, refetched }
+impl Gathered {
+    pub(crate) fn new(
+        header: &Header,
+        logs: &CheckedLogs,
+        topics: &Topics,
+        refetched: Option<LogsFault>,
+    ) -> Self {
+        let (block, undecodable) = decoded(header, logs, topics);
+        Self { block, undecodable, refetched }
     }
 }
 

@@ -4,6 +4,7 @@
 //! those of a block), [`Walk`] (which blocks are missing), [`RangePolicy`] (how much is asked for at once), [`route()`] (what to do about a
 //! head), [`Endpoints`] (whom to ask).
 
+mod ahead;
 mod checks;
 mod config;
 mod doubts;
@@ -12,6 +13,7 @@ mod errors;
 mod follower;
 mod gather;
 mod node;
+mod range;
 mod range_policy;
 mod report;
 mod round;

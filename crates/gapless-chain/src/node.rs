@@ -13,6 +13,7 @@ use alloy_transport_ws::{WebSocketConfig, WsConnect};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use gapless_proto::{BlockHash, BlockNumber};
 use reqwest::Url;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -59,6 +60,10 @@ pub(crate) struct Node {
 /// Tells that a node has a new head. What it says of it isn't used: nodes skip, repeat and reorder these.
 #[derive(Debug)]
 pub(crate) struct NewHeads(alloy_pubsub::RawSubscription);
+
+/// Logs as the node has sent them. Reading those of a long range takes as long as getting them.
+#[derive(Debug)]
+pub(crate) struct UnreadLogs(Box<RawValue>);
 
 /// Which block of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,17 +121,14 @@ impl Node {
     pub(crate) async fn logs_of(&self, block: BlockHash, topics: &Topics) -> Result<Vec<Log>, NodeError> {
         let mut filter = filter(topics);
         filter["blockHash"] = json!(block);
-        // Some nodes say `null` where they mean that they don't have the block.
-        let logs: Option<Vec<Log>> = self.ask("eth_getLogs", json!([filter])).await?;
-        logs.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "no logs, not even none"))
+        UnreadLogs(self.ask("eth_getLogs", json!([filter])).await?).read()
     }
 
-    pub(crate) async fn logs_in(&self, heights: Heights, topics: &Topics) -> Result<Vec<Log>, NodeError> {
+    pub(crate) async fn logs_in(&self, heights: Heights, topics: &Topics) -> Result<UnreadLogs, NodeError> {
         let mut filter = filter(topics);
         filter["fromBlock"] = json!(U64::from(heights.from.get()));
         filter["toBlock"] = json!(U64::from(heights.to.get()));
-        let logs: Option<Vec<Log>> = self.ask("eth_getLogs", json!([filter])).await?;
-        logs.ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "no logs, not even none"))
+        Ok(UnreadLogs(self.ask("eth_getLogs", json!([filter])).await?))
     }
 
     /// The receipts of a block; `None` when the node doesn't have it, or has it only in part.
@@ -186,6 +188,20 @@ impl Node {
     async fn ask<T: RpcRecv>(&self, method: &'static str, params: Value) -> Result<T, NodeError> {
         let call = self.client.request::<_, T>(method, params);
         Ok(timeout(self.request_timeout, call).await.map_err(|_| NodeError::timed_out())??)
+    }
+}
+
+impl UnreadLogs {
+    /// How many bytes there are to read.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.get().len()
+    }
+
+    pub(crate) fn read(&self) -> Result<Vec<Log>, NodeError> {
+        // Some nodes say `null` where they mean that they don't have the block.
+        serde_json::from_str::<Option<Vec<Log>>>(self.0.get())
+            .map_err(|error| NodeError::new(Trouble::Untrustworthy, &error.to_string()))?
+            .ok_or_else(|| NodeError::new(Trouble::UnknownBlock, "no logs, not even none"))
     }
 }
 

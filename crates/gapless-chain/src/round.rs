@@ -2,20 +2,19 @@
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gapless_core::BlockRefusal;
 use gapless_proto::{Block, BlockHash, BlockNumber, BlockRef, ChainId};
 use gapless_store::{IngestError, Ingestion, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use crate::ahead::{Ahead, Fetched};
 use crate::config::FollowConfig;
 use crate::errors::Trouble;
 use crate::gather::{Gather, GatherError, Gathered};
 use crate::node::Tag;
 use crate::node::error::NodeError;
-use crate::range_policy::{Heights, RangePolicy, RangeStep};
+use crate::range_policy::{Heights, RangePolicy};
 use crate::report::{Report, Reporter};
 use crate::route::{Route, backfill_end, route};
 use crate::sink::Sink;
@@ -24,10 +23,6 @@ use crate::wire::Header;
 
 /// The most blocks of a walk that are ingested at once.
 const WALK_BATCH_BLOCKS: u64 = 50;
-/// How many ranges of a backfill wait to be ingested, and how many bytes their events have; beside them one is being fetched.
-const RANGES_WAITING_MAX: usize = 2;
-const BYTES_WAITING_MAX: u32 = 16 << 20;
-
 /// Brings the store to the head that a node has.
 pub(crate) struct Round<'a, S> {
     pub(crate) config: &'a FollowConfig,
@@ -61,13 +56,6 @@ pub(crate) enum RoundError {
     Refused(String),
     #[error("block {head} contradicts block {floor}, which can't be taken back")]
     DeepReorg { head: BlockRef, floor: BlockNumber },
-}
-
-/// A range of a backfill.
-struct Fetched {
-    blocks: Vec<Block>,
-    /// Its part of what may wait, until it is ingested.
-    room: OwnedSemaphorePermit,
 }
 
 impl From<NodeError> for RoundError {
@@ -179,7 +167,7 @@ impl<S: Sink> Round<'_, S> {
         }
     }
 
-    /// Takes blocks by ranges. The next ones are fetched while one is ingested. Returns how many blocks there were.
+    /// Takes blocks by ranges, while the next ones are fetched. Returns how many blocks there were.
     async fn backfill(
         &self,
         have: BlockRef,
@@ -187,15 +175,16 @@ impl<S: Sink> Round<'_, S> {
         finalized: Option<BlockNumber>,
         policy: &mut RangePolicy,
     ) -> Result<usize, RoundError> {
-        let (fetched, mut waiting) = mpsc::channel(RANGES_WAITING_MAX);
+        let (ahead, mut fetched) = Ahead::new(self.gather, have, to);
         let fetching = async {
-            self.fetch(have, to, policy, fetched).await;
+            ahead.fetch(policy).await;
             pending::<Infallible>().await
         };
         let ingesting = async {
             let mut taken = 0;
-            while let Some(range) = waiting.recv().await {
-                let Fetched { blocks, room: _room } = range?;
+            while let Some(range) = fetched.recv().await {
+                let Fetched { range, room: _room } = range?;
+                let blocks = self.noted(range.gathered(self.gather).await?);
                 taken += blocks.len();
                 self.ingest_range(blocks, finalized, Heights { from: have.number, to }).await?;
             }
@@ -204,35 +193,6 @@ impl<S: Sink> Round<'_, S> {
         tokio::select! {
             taken = ingesting => taken,
             never = fetching => match never {},
-        }
-    }
-
-    /// Fetches range after range, as long as those that wait to be ingested leave room.
-    async fn fetch(
-        &self,
-        have: BlockRef,
-        to: BlockNumber,
-        policy: &mut RangePolicy,
-        fetched: mpsc::Sender<Result<Fetched, GatherError>>,
-    ) {
-        let room = Arc::new(Semaphore::new(BYTES_WAITING_MAX as usize));
-        let mut last = have;
-        while last.number < to {
-            let range = self.range(last, to, policy).await.map(|gathered| self.noted(gathered));
-            let is_failed = range.is_err();
-            let range = match range {
-                Ok(blocks) => {
-                    let Some(newest) = blocks.last() else { return };
-                    last = newest.at();
-                    let bytes = bytes(&blocks).min(BYTES_WAITING_MAX);
-                    let room = Arc::clone(&room).acquire_many_owned(bytes).await;
-                    Ok(Fetched { blocks, room: room.expect("the semaphore is never closed") })
-                }
-                Err(error) => Err(error),
-            };
-            if fetched.send(range).await.is_err() || is_failed {
-                return;
-            }
         }
     }
 
@@ -251,33 +211,6 @@ impl<S: Sink> Round<'_, S> {
         let Heights { from, to } = backfill;
         self.reporter.tell(Report::Backfill { from, at: last.number, to });
         Ok(())
-    }
-
-    /// The next blocks after one, as many as the node gives at once; none when all heights up to `to` are left out.
-    async fn range(
-        &self,
-        after: BlockRef,
-        to: BlockNumber,
-        policy: &mut RangePolicy,
-    ) -> Result<Vec<Gathered>, GatherError> {
-        let mut from = next(after.number);
-        while from <= to {
-            let heights = policy.next(Heights { from, to });
-            match self.gather.range(after.hash, heights).await {
-                // All of these heights are left out.
-                Ok(gathered) if gathered.is_empty() => from = next(heights.to),
-                Ok(gathered) => {
-                    policy.handle_answer();
-                    return Ok(gathered);
-                }
-                Err(error) => match policy.handle_trouble(heights, error.trouble()) {
-                    RangeStep::AskForLess => {}
-                    RangeStep::OneByOne => return self.gather.one_by_one(after.hash, heights).await,
-                    RangeStep::GiveUp => return Err(error),
-                },
-            }
-        }
-        Ok(Vec::new())
     }
 
     async fn ingest(
@@ -360,17 +293,6 @@ impl<S: Sink> Round<'_, S> {
         };
         gathered.into_iter().map(note).collect()
     }
-}
-
-/// About how many bytes the events of blocks have.
-fn bytes(blocks: &[Block]) -> u32 {
-    let events = blocks.iter().flat_map(|block| &block.events);
-    let bytes = events.map(|event| event.payload.as_str().len()).sum::<usize>();
-    u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-fn next(number: BlockNumber) -> BlockNumber {
-    BlockNumber::new(number.get() + 1).unwrap_or(number)
 }
 
 /// What to do about a node that isn't of the feed's chain.

@@ -345,6 +345,36 @@ fn a_value_that_an_event_changes_twice_has_one_version() {
     assert_eq!(values[&value_key("alice")], version.value);
 }
 
+// Chain behaviour 15
+#[test]
+fn of_what_is_final_only_the_newest_version_of_a_value_is_written() {
+    let blocks = [block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 2), block("a4", "a3", 1)];
+    let (_, stretches) = plan(BlockTree::default(), blocks.to_vec(), None).unwrap();
+    let all = stretches[0].write(Seq::ZERO, None, BTreeMap::new()).unwrap();
+    for finalized in 0..=5 {
+        let finalized = BlockNumber::new(finalized).unwrap();
+        let mut written = all.clone();
+        written.forget_past(finalized);
+        assert_eq!(written.entries, all.entries);
+        // What a snapshot shows from there on is the same, and what lies below is gone.
+        for height in finalized.get()..=5 {
+            assert_eq!(newest(&written, height), newest(&all, height), "{finalized} {height}");
+        }
+        let kept = |version: &&ValueVersion| {
+            version.block.number > finalized
+                || newest(&all, finalized.get()).get(&version.name) == Some(&version.value)
+        };
+        let expected: Vec<&ValueVersion> = all.versions.iter().filter(kept).collect();
+        assert_eq!(written.versions.iter().collect::<Vec<_>>(), expected, "{finalized}");
+    }
+}
+
+/// The values after a block.
+fn newest(written: &ChainWrite, height: u64) -> BTreeMap<ValueName, Body> {
+    let versions = written.versions.iter().filter(|version| version.block.number.get() <= height);
+    versions.map(|version| (version.name.clone(), version.value.clone())).collect()
+}
+
 #[test]
 fn an_amount_is_added_only_to_an_amount() {
     let mut set = block("a1", "a0", 1);

@@ -1,9 +1,10 @@
 //! What a stretch of blocks writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gapless_proto::{
-    Amount, AmountError, Block, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect, Seq, Topic, ValueKey,
+    Amount, AmountError, Block, BlockNumber, BlockRef, Body, ChainEvent, ChainPoint, Change, Effect, Seq,
+    Topic, ValueKey,
 };
 
 use super::Stretch;
@@ -89,7 +90,7 @@ pub struct Voided {
 pub struct ChainWrite {
     /// Entries of the log, in seq order. A revoke comes before the branch that replaces what it voids.
     pub entries: Vec<ChainEntry>,
-    /// Versions of values, in seq order; at most one an entry and value.
+    /// Versions of values, in seq order; at most one an entry and value. See also [`ChainWrite::forget_past`].
     pub versions: Vec<ValueVersion>,
 }
 
@@ -149,6 +150,21 @@ impl Stretch {
             }
         }
         Ok(writer.written)
+    }
+}
+
+impl ChainWrite {
+    /// Leaves out what nobody can ask for any more: of a value, the versions before its newest one in a final block. No reorg goes back
+    /// to them, and no snapshot.
+    ///
+    /// Only the last stretch of an ingestion may be treated so, because one that follows may still revoke what is final afterwards.
+    pub fn forget_past(&mut self, finalized: BlockNumber) {
+        let is_final = |version: &ValueVersion| version.block.number <= finalized;
+        let mut newest: HashMap<ValueName, Seq> = HashMap::new();
+        for version in self.versions.iter().filter(|version| is_final(version)) {
+            newest.insert(version.name.clone(), version.seq);
+        }
+        self.versions.retain(|version| !is_final(version) || newest[&version.name] == version.seq);
     }
 }
 

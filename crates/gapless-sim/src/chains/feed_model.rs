@@ -112,7 +112,8 @@ impl FeedModel {
         }
         let block = tree.head().ok_or(BlockRefusal::UnknownHead)?;
         let (mut head, mut revoked, mut adopted, mut entries) = (self.info.head, 0, 0, Vec::new());
-        for stretch in stretches {
+        let mut stretches = stretches.into_iter().peekable();
+        while let Some(stretch) = stretches.next() {
             adopted += stretch.adopt.len();
             let orphans = stretch.adopt.iter().map(|hash| self.orphan(*hash)).collect();
             let stretch = stretch.with_adopted(orphans);
@@ -120,7 +121,8 @@ impl FeedModel {
             if let (Some(ancestor), Some(voided)) = (stretch.revoke_to, voided) {
                 revoked += self.revoke(ancestor, head.next(), voided);
             }
-            let written = self.write(&stretch, head, voided);
+            let past = tree.finalized().filter(|_| stretches.peek().is_none());
+            let written = self.write(&stretch, head, voided, past);
             for ChainEntry { seq, kind } in &written.entries {
                 self.entries.insert(*seq, StoredEntry { kind: kind.clone(), void_at: None });
                 head = *seq;
@@ -136,11 +138,20 @@ impl FeedModel {
         Ok(Taken { news, revoked, adopted })
     }
 
-    /// Writes a stretch but for its entries.
-    fn write(&mut self, stretch: &Stretch, head: Seq, voided: Option<Voided>) -> ChainWrite {
+    /// Writes a stretch but for its entries. Of the values up to `past`, only the newest.
+    fn write(
+        &mut self,
+        stretch: &Stretch,
+        head: Seq,
+        voided: Option<Voided>,
+        past: Option<BlockNumber>,
+    ) -> ChainWrite {
         let values = stretch.values().into_iter();
         let values = values.filter_map(|name| Some((name.clone(), self.newest(&name)?))).collect();
         let mut written = stretch.write(head, voided, values).expect("the model's events are in order");
+        if let Some(past) = past {
+            written.forget_past(past);
+        }
         for version in std::mem::take(&mut written.versions) {
             let value =
                 StoredValue { block: version.block.number, value: version.value, effect: version.effect };

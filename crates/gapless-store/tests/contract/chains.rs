@@ -29,6 +29,8 @@ contract!(
     a_page_has_no_more_bytes_than_a_reader_can_hold,
     what_is_not_confirmed_is_not_read,
     values_are_those_after_a_block,
+    of_what_is_final_values_are_right_from_there_on,
+    what_is_final_in_the_end_may_be_revoked_on_the_way,
     values_are_read_in_pages,
     a_cursor_without_seq_finds_its_place,
     a_confirmed_stretch_tells_how_far_it_reaches,
@@ -307,6 +309,31 @@ async fn values_are_those_after_a_block(world: World) {
     assert_eq!((values.seq, values.point), (seq(3), ChainPoint { block: number(2), log: 0 }));
     let newest = feed.values_page(None, None, 100).await;
     assert_eq!((newest.seq, newest.point), (seq(5), ChainPoint { block: number(3), log: 1 }));
+}
+
+// Chain behaviour 15
+async fn of_what_is_final_values_are_right_from_there_on(world: World) {
+    let feed = Feed::of(&world);
+    let blocks = [block("a1", "a0", 2), block("a2", "a1", 1), block("a3", "a2", 2), block("a4", "a3", 1)];
+    let ingestion = Ingestion { blocks: blocks.to_vec(), finalized: Some(number(2)), ..Ingestion::default() };
+    feed.store.ingest(CHAIN, ingestion).await.unwrap();
+    assert_eq!(feed.values(Some(2)).await, ["holder-0 \"2\"", "holder-1 \"1\""]);
+    assert_eq!(feed.values(Some(3)).await, ["holder-0 \"3\"", "holder-1 \"2\""]);
+    assert_eq!(feed.values(None).await, ["holder-0 \"4\"", "holder-1 \"2\""]);
+    feed.take(&[block("b3", "a2", 1), block("b4", "b3", 0), block("b5", "b4", 0)]).await;
+    assert_eq!(feed.values(None).await, ["holder-0 \"3\"", "holder-1 \"1\""]);
+    feed.take(&[block("a5", "a4", 0), block("a6", "a5", 1)]).await;
+    assert_eq!(feed.values(None).await, ["holder-0 \"5\"", "holder-1 \"2\""]);
+    assert_eq!(feed.values(Some(2)).await, ["holder-0 \"2\"", "holder-1 \"1\""]);
+}
+
+// Chain behaviour 15
+async fn what_is_final_in_the_end_may_be_revoked_on_the_way(world: World) {
+    let feed = Feed::of(&world);
+    let blocks = [block("a1", "a0", 2), block("a2", "a1", 1), block("b2", "a1", 0), block("b3", "b2", 2)];
+    let ingestion = Ingestion { blocks: blocks.to_vec(), finalized: Some(number(3)), ..Ingestion::default() };
+    feed.store.ingest(CHAIN, ingestion).await.unwrap();
+    assert_eq!(feed.values(None).await, ["holder-0 \"2\"", "holder-1 \"2\""]);
 }
 
 async fn values_are_read_in_pages(world: World) {

@@ -180,6 +180,9 @@ impl Feed<'_> {
         let refused = |refusal: IngestError| Failed::Refused(refusal);
         let (mut tree, stretches) =
             plan(tree, ingestion.blocks, ingestion.head).map_err(|refusal| refused(refusal.into()))?;
+        if let Some(finalized) = ingestion.finalized {
+            tree.finalize(finalized);
+        }
         let taken = stretches.iter().map(|stretch| stretch.blocks.len()).sum();
         let (mut head, mut revoked, mut entries) = (before.head, 0, Vec::new());
         let statements = WriteStatements::prepared(self.session).await?;
@@ -205,8 +208,8 @@ impl Feed<'_> {
             head = written.entries.last().map_or(head, |entry| entry.seq);
             unwritten = Some((stretch, written));
         }
-        if let Some(finalized) = ingestion.finalized {
-            tree.finalize(finalized);
+        if let (Some((_, written)), Some(finalized)) = (&mut unwritten, tree.finalized()) {
+            written.forget_past(finalized);
         }
         let Some(block) = tree.head() else {
             // Nothing was sent for a chain that nothing is known of.

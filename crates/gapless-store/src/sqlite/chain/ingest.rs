@@ -71,9 +71,13 @@ pub(in crate::sqlite) fn ingest(
         Ok(planned) => planned,
         Err(refusal) => return Ok(Err(refusal.into())),
     };
+    if let Some(finalized) = ingestion.finalized {
+        tree.finalize(finalized);
+    }
     let taken = stretches.iter().map(|stretch| stretch.blocks.len()).sum();
     let (mut head, mut revoked, mut entries) = (before.head, 0, Vec::new());
-    for stretch in stretches {
+    let mut stretches = stretches.into_iter().peekable();
+    while let Some(stretch) = stretches.next() {
         let orphans = feed.adopt(&stretch.adopt)?;
         let stretch = stretch.with_adopted(orphans);
         let voided = match stretch.revoke_to {
@@ -85,16 +89,16 @@ pub(in crate::sqlite) fn ingest(
             None => None,
         };
         let values = feed.values(&stretch)?;
-        let written = match stretch.write(head, voided, values) {
+        let mut written = match stretch.write(head, voided, values) {
             Ok(written) => written,
             Err(refusal) => return Ok(Err(refusal.into())),
         };
+        if let (None, Some(finalized)) = (stretches.peek(), tree.finalized()) {
+            written.forget_past(finalized);
+        }
         feed.write(&stretch, &written)?;
         head = written.entries.last().map_or(head, |entry| entry.seq);
         entries.extend(written.entries);
-    }
-    if let Some(finalized) = ingestion.finalized {
-        tree.finalize(finalized);
     }
     let Some(block) = tree.head() else {
         // Nothing was sent for a chain that nothing is known of.
