@@ -9,13 +9,15 @@ use alloy_primitives::{Address, B256, U64, U256};
 use alloy_pubsub::{ConnectionHandle, PubSubConnect};
 use alloy_rpc_client::RpcClient;
 use alloy_transport::{TransportErrorKind, TransportResult};
-use alloy_transport_ws::{WebSocketConfig, WsConnect};
+use alloy_transport_ws::{WebSocketConfig, WsBackend, WsConnect};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use gapless_proto::{BlockHash, BlockNumber};
 use reqwest::Url;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use tokio_tungstenite::connect_async_with_config;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use self::error::NodeError;
 use self::http::BoundedHttp;
@@ -45,6 +47,8 @@ pub enum NodeUrlError {
     Scheme(String),
 }
 
+/// How often a node that says nothing is asked for a sign of life; one that gives none until the next time is gone.
+const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Headers in one request.
 const HEADERS_PER_REQUEST: usize = 100;
 /// Requests of one question that are under way at once.
@@ -226,7 +230,14 @@ impl PubSubConnect for Once {
     }
 
     async fn connect(&self) -> TransportResult<ConnectionHandle> {
-        self.0.connect().await
+        let request = self.0.clone().into_client_request().map_err(TransportErrorKind::custom)?;
+        // Small questions follow each other closely: none may wait until the node's kernel has acknowledged the one before it.
+        let is_nagle_disabled = true;
+        let connected = connect_async_with_config(request, self.0.config().copied(), is_nagle_disabled).await;
+        let (socket, _) = connected.map_err(TransportErrorKind::custom)?;
+        let (handle, interface) = ConnectionHandle::new();
+        WsBackend::from_socket(socket, interface, KEEPALIVE).spawn();
+        Ok(handle)
     }
 
     async fn try_reconnect(&self) -> TransportResult<ConnectionHandle> {
