@@ -15,6 +15,7 @@ mod hub;
 mod membership;
 mod outbox;
 mod seen;
+mod table;
 
 pub use append::{
     Append, AppendBatch, AppendOutcome, AppendRefusal, Appended, Authority, FeedRow, FeedState, Operation,
@@ -35,3 +36,4 @@ pub use hub::{FeedNews, Fresh, Hub, HubCommand, HubConfig, Standing};
 pub use membership::{History, Interval, MemberState, MembershipRow};
 pub use outbox::{Outbox, OutboxConfig, OutboxError, OutboxId, OutboxMessage};
 pub use seen::{CursorRefusal, Seen};
+pub use table::{Mark, Place, Snapshot, SnapshotError, TableCursor, TableStep};

@@ -1,0 +1,13 @@
+//! Where a reader of a table is, so that it misses no change however late that is committed.
+//!
+//! A reader goes through the table in *passes*. A pass fixes what has ended when it begins, and delivers the difference to the pass
+//! before: first the rows behind the cursor that came late, then those beyond it. What is open meanwhile is left to a later pass, and
+//! nothing waits for it.
+
+mod cursor;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub use cursor::{Mark, Place, TableCursor, TableStep};
+pub use snapshot::{Snapshot, SnapshotError};

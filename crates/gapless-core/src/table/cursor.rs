@@ -1,0 +1,138 @@
+//! Where a reader is, and what it reads next.
+
+use serde::{Deserialize, Serialize};
+
+use super::Snapshot;
+
+/// A place in an order of rows: a number, and the row's key behind that. Only the database compares keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The value of the cursor column as the database counts it (microseconds or days since 2000-01-01). Among late rows of a table that
+    /// stamps them, the transaction instead.
+    pub at: i64,
+    /// The texts of the key's columns; `None` is before all rows of that number.
+    pub key: Option<Vec<String>>,
+}
+
+/// A moment of the database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Which transactions had ended.
+    pub snapshot: Snapshot,
+    /// No transaction that hadn't ended began earlier, as the cursor column counts; `None` where nobody knows, so that late rows may be
+    /// anywhere. Where rows are stamped with their transaction this isn't needed.
+    pub oldest_start: Option<i64>,
+}
+
+/// Where a reader of a table is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TableCursor {
+    /// The moment of the last pass that is through: what had ended then has been delivered.
+    base: Option<Mark>,
+    /// The last row in the order of the cursor column.
+    reached: Option<Place>,
+    pass: Option<Pass>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Pass {
+    /// The moment when it began.
+    mark: Mark,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Stage {
+    /// Among the late rows, behind one of them.
+    Late(Option<Place>),
+    Forward,
+}
+
+/// What is read next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableStep<'a> {
+    /// A pass begins: a [`Mark`] is needed, taken before anything else is read.
+    Begin,
+    /// The rows at or before `up_to` that had ended at the pass's mark and not at `base`, behind one of them.
+    Late {
+        /// The mark of the pass before.
+        base: &'a Mark,
+        /// The mark of this pass.
+        mark: &'a Mark,
+        /// The last row in the order of the cursor column.
+        up_to: &'a Place,
+        /// The last late row.
+        after: Option<&'a Place>,
+    },
+    /// The rows beyond a place that had ended at the pass's mark and not at `base`.
+    Forward {
+        /// The mark of the pass before, if there was one.
+        base: Option<&'a Mark>,
+        /// The mark of this pass.
+        mark: &'a Mark,
+        /// The last row; `None` begins with the first there is.
+        after: Option<&'a Place>,
+    },
+}
+
+impl TableCursor {
+    /// At the beginning of a table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Before all rows whose cursor column has a value or a later one.
+    pub fn since(at: i64) -> Self {
+        Self { reached: Some(Place { at, key: None }), ..Self::default() }
+    }
+
+    /// What to read next.
+    pub fn step(&self) -> TableStep<'_> {
+        match (&self.pass, &self.base, &self.reached) {
+            (None, _, _) => TableStep::Begin,
+            (Some(Pass { mark, stage: Stage::Late(after) }), Some(base), Some(up_to)) => {
+                TableStep::Late { base, mark, up_to, after: after.as_ref() }
+            }
+            (Some(Pass { mark, .. }), base, reached) => {
+                TableStep::Forward { base: base.as_ref(), mark, after: reached.as_ref() }
+            }
+        }
+    }
+
+    /// Begins a pass. Late rows are looked for if there was one before, and it has got anywhere.
+    pub fn begin(&mut self, mark: Mark) {
+        let may_be_late = self.base.is_some() && self.reached.is_some();
+        let stage = if may_be_late { Stage::Late(None) } else { Stage::Forward };
+        self.pass = Some(Pass { mark, stage });
+    }
+
+    /// Notes what a step has read: the last row, if there was one, and whether there are no more of its kind.
+    pub fn handle_rows(&mut self, last: Option<Place>, is_through: bool) {
+        let is_late = matches!(self.step(), TableStep::Late { .. });
+        let Some(pass) = &mut self.pass else { return };
+        match (is_late, is_through) {
+            (true, true) => pass.stage = Stage::Forward,
+            (true, false) => {
+                if last.is_some() {
+                    pass.stage = Stage::Late(last);
+                }
+            }
+            (false, _) => {
+                self.reached = last.or(self.reached.take());
+                if is_through {
+                    self.base = self.pass.take().map(|pass| pass.mark);
+                }
+            }
+        }
+    }
+
+    /// Whether a pass is under way, so that there is more to read at once.
+    pub fn has_more(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    /// The moment of the last pass that is through.
+    pub fn base(&self) -> Option<&Mark> {
+        self.base.as_ref()
+    }
+}
