@@ -24,7 +24,6 @@ mod reading;
 mod rows;
 mod schema;
 mod statements;
-mod tls;
 mod upkeep;
 
 use std::collections::BTreeMap;

@@ -16,10 +16,10 @@ use tokio_rustls::TlsConnector;
 /// Makes connections that check the server's certificate against the system's roots, or against those in the file
 /// that `SSL_CERT_FILE` names.
 #[derive(Clone)]
-pub(super) struct Rustls(TlsConnector);
+pub(crate) struct Rustls(TlsConnector);
 
 impl Rustls {
-    pub(super) fn new() -> Result<Self, rustls::Error> {
+    pub(crate) fn new() -> Result<Self, rustls::Error> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -42,7 +42,7 @@ impl MakeTlsConnect<Socket> for Rustls {
 }
 
 /// A handshake that can begin.
-pub(super) struct Handshake {
+pub(crate) struct Handshake {
     connector: TlsConnector,
     server: ServerName<'static>,
 }
@@ -61,7 +61,7 @@ impl TlsConnect<Socket> for Handshake {
 }
 
 /// An encrypted connection.
-pub(super) struct Encrypted(Box<tokio_rustls::client::TlsStream<Socket>>);
+pub(crate) struct Encrypted(Box<tokio_rustls::client::TlsStream<Socket>>);
 
 impl TlsStream for Encrypted {
     fn channel_binding(&self) -> ChannelBinding {

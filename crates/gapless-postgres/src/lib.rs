@@ -1,0 +1,6 @@
+//! Connections to PostgreSQL: encrypted where asked for, found dead in time, and driven by a task of their own.
+
+mod connector;
+mod tls;
+
+pub use connector::{CONNECT_PATIENCE, Connector, Parts, UrlError};

@@ -1,0 +1,138 @@
+//! What a source tells over HTTP: about a table, and about a page of its rows.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The media type of pages whose fields are as in PostgreSQL's binary `COPY`.
+pub const BINARY_ROWS: &str = "application/vnd.gapless.rows";
+/// The same with the texts of all values.
+pub const TEXT_ROWS: &str = "application/vnd.gapless.rows; values=text";
+/// The media type of pages with a record a line.
+pub const NDJSON: &str = "application/x-ndjson";
+
+/// What is promised about late commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Consistency {
+    /// Rows are stamped with their transaction: none is missed, and no version comes twice.
+    Strict,
+    /// No change to the schema: none is missed, and some come again.
+    Watched,
+    /// Rows are read a fixed time late; those that commit later than that are missed.
+    BestEffort,
+}
+
+impl fmt::Display for Consistency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Strict => "strict",
+            Self::Watched => "watched",
+            Self::BestEffort => "best_effort",
+        })
+    }
+}
+
+/// How deletes are noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deletes {
+    /// A trigger notes the keys of deleted rows.
+    Tombstones,
+    /// A column says that a row counts as deleted.
+    Soft,
+    /// They aren't.
+    None,
+}
+
+/// A table as a source describes it: all that is needed to make a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableDescription {
+    /// The name it goes by.
+    pub table: String,
+    /// What it is called in its database.
+    pub source: SourceName,
+    /// What is promised about late commits.
+    pub consistency: Consistency,
+    /// How deletes are noticed.
+    pub deletes: Deletes,
+    /// Changes whenever the columns or the meaning of cursors do.
+    pub schema_version: String,
+    /// The column that says when a row was changed last.
+    pub cursor_column: String,
+    /// The columns of the key, in its order.
+    pub key: Vec<String>,
+    /// All columns that are read, in the order of the fields of a row.
+    pub columns: Vec<Column>,
+    /// The types that columns use and that PostgreSQL doesn't have by itself, in an order in which they can be made.
+    pub types: Vec<CustomType>,
+}
+
+/// The name of a table in its database, as it is, without quotes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceName {
+    /// The schema.
+    pub schema: String,
+    /// The table.
+    pub table: String,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name, without quotes.
+    pub name: String,
+    /// Its type in PostgreSQL's own spelling, as in `numeric(18,4)`.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Whether its binary form means the same in every database; otherwise binary pages have its text.
+    pub binary: bool,
+    /// Whether it can't be NULL.
+    pub not_null: bool,
+    /// Its collation, quoted where needed, if that isn't the database's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<String>,
+}
+
+/// A type that PostgreSQL doesn't have by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CustomType {
+    /// One of several words.
+    Enum {
+        /// Its name, with the schema, quoted where needed.
+        name: String,
+        /// The words in their order.
+        labels: Vec<String>,
+    },
+    /// Another type with conditions.
+    Domain {
+        /// Its name, with the schema, quoted where needed.
+        name: String,
+        /// The type below.
+        base: String,
+        /// The conditions, as in `CHECK ((VALUE > 0))`.
+        checks: Vec<String>,
+        /// Whether it can't be NULL.
+        not_null: bool,
+    },
+}
+
+/// What is said about a page beside its rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageHead {
+    /// How many records the page has.
+    pub records: usize,
+    /// Whether there is more to be read at once.
+    pub has_more: bool,
+    /// Where to go on; to be kept together with the rows.
+    pub next_cursor: String,
+    /// What is promised about late commits.
+    pub consistency: Consistency,
+    /// How far the last record is behind the source's clock, in milliseconds, while there is more; else 0.
+    pub lag_ms: u64,
+    /// What keeps rows from being delivered, if something does.
+    pub held_by: Option<String>,
+    /// See [`TableDescription::schema_version`].
+    pub schema_version: String,
+}
