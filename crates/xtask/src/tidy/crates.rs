@@ -8,12 +8,13 @@ use super::tree::Tree;
 use super::{Complaints, nothing_to_complain};
 
 /// The crates of the project that each may use outside of its tests. The arrows all point at decisions, never from them.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("gapless-proto", &[]),
     ("gapless-core", &["gapless-proto"]),
-    ("gapless-store", &["gapless-proto", "gapless-core"]),
+    ("gapless-postgres", &[]),
+    ("gapless-store", &["gapless-proto", "gapless-core", "gapless-postgres"]),
     ("gapless-chain", &["gapless-proto", "gapless-core", "gapless-store"]),
-    ("gapless-tables", &["gapless-proto", "gapless-core"]),
+    ("gapless-tables", &["gapless-proto", "gapless-core", "gapless-postgres"]),
     ("gapless-client", &["gapless-proto", "gapless-core"]),
     (
         "gapless-server",
@@ -51,7 +52,8 @@ const SEES_ALL: &str = "gapless-lab";
 
 /// Libraries that talk to a database, and the crates that may.
 const DATABASE_LIBRARIES: [&str; 4] = ["rusqlite", "tokio-postgres", "deadpool-postgres", "refinery"];
-const KNOW_A_DATABASE: [&str; 3] = ["gapless-store", "gapless-tables", SEES_ALL];
+const KNOW_A_DATABASE: [&str; 5] =
+    ["gapless-postgres", "gapless-store", "gapless-tables", "gapless-testkit", SEES_ALL];
 
 fn misplaced_crates(tree: &Tree) -> Complaints {
     let members = members(tree);
