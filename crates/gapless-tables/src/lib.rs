@@ -1,7 +1,17 @@
 //! Rows of a live database, read by the compound cursor.
+//!
+//! [`Source`] reads a table page by page so that no change is missed, however late it is committed; what that takes is decided by
+//! [`gapless_core::TableCursor`].
 
+mod quoting;
+mod source;
 mod wire;
 
+pub use source::install::{Lack, install, lacks, uninstall};
+pub use source::{
+    CursorError, CursorKeys, Form, OpenError, PAGE_ROWS_MAX, Page, PageRequest, SetupError, Source,
+    SourceError, TableConfig,
+};
 pub use wire::{
     BINARY_ROWS, Column, Consistency, CustomType, Deletes, NDJSON, PageHead, SourceName, TEXT_ROWS,
     TableDescription,

@@ -10,8 +10,8 @@ pub struct Place {
     /// The value of the cursor column as the database counts it (microseconds or days since 2000-01-01). Among late rows of a table that
     /// stamps them, the transaction instead.
     pub at: i64,
-    /// The texts of the key's columns; `None` is before all rows of that number.
-    pub key: Option<Vec<String>>,
+    /// The values of the key's columns, in the database's binary form; `None` is before all rows of that number.
+    pub key: Option<Vec<Vec<u8>>>,
 }
 
 /// A moment of the database.
@@ -32,6 +32,8 @@ pub struct TableCursor {
     /// The last row in the order of the cursor column.
     reached: Option<Place>,
     pass: Option<Pass>,
+    /// Whether it began at some value of the cursor column, so that its reader may hold what was deleted before.
+    is_replay: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +74,8 @@ pub enum TableStep<'a> {
         mark: &'a Mark,
         /// The last row; `None` begins with the first there is.
         after: Option<&'a Place>,
+        /// Whether its reader has nothing yet but what this pass delivers, so that nothing needs to be deleted.
+        is_initial: bool,
     },
 }
 
@@ -83,7 +87,7 @@ impl TableCursor {
 
     /// Before all rows whose cursor column has a value or a later one.
     pub fn since(at: i64) -> Self {
-        Self { reached: Some(Place { at, key: None }), ..Self::default() }
+        Self { reached: Some(Place { at, key: None }), is_replay: true, ..Self::default() }
     }
 
     /// What to read next.
@@ -94,7 +98,8 @@ impl TableCursor {
                 TableStep::Late { base, mark, up_to, after: after.as_ref() }
             }
             (Some(Pass { mark, .. }), base, reached) => {
-                TableStep::Forward { base: base.as_ref(), mark, after: reached.as_ref() }
+                let is_initial = base.is_none() && !self.is_replay;
+                TableStep::Forward { base: base.as_ref(), mark, after: reached.as_ref(), is_initial }
             }
         }
     }

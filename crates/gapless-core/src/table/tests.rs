@@ -106,7 +106,7 @@ impl Database {
                     rows.retain(|(place, ..)| after.is_none_or(|after| is_beyond(*place, after)));
                     (rows, true)
                 }
-                TableStep::Forward { base, mark, after } => {
+                TableStep::Forward { base, mark, after, is_initial: _ } => {
                     let is_new = |row: &Row| {
                         mark.snapshot.has_ended(row.xid)
                             && !base.is_some_and(|base| base.snapshot.has_ended(row.xid))
@@ -118,8 +118,7 @@ impl Database {
             };
             let is_through = found.len() <= room;
             found.truncate(room);
-            let last =
-                found.last().map(|((at, key), ..)| Place { at: *at, key: Some(vec![key.to_string()]) });
+            let last = found.last().map(|((at, key), ..)| Place { at: *at, key: Some(vec![vec![*key]]) });
             page.extend(found.into_iter().map(|(_, key, row)| (key, row)));
             cursor.handle_rows(last, is_through);
             if !is_through || !cursor.has_more() {
@@ -138,7 +137,7 @@ impl Database {
 }
 
 fn place_key(place: &Place) -> Option<Vec<u8>> {
-    place.key.as_ref().map(|key| key.iter().map(|text| text.parse().unwrap()).collect())
+    place.key.as_ref().map(|key| key.concat())
 }
 
 fn is_beyond((at, key): (i64, u8), place: &Place) -> bool {

@@ -1,0 +1,21 @@
+//! Names as they stand in SQL.
+
+/// A name that may have any characters.
+pub(crate) fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A table or type of a schema.
+pub(crate) fn qualified(schema: &str, name: &str) -> String {
+    format!("{}.{}", identifier(schema), identifier(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_doubled() {
+        assert_eq!(qualified("Shop", "my \"orders\""), r#""Shop"."my ""orders""""#);
+    }
+}

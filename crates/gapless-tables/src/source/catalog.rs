@@ -1,0 +1,220 @@
+//! What the database says about a table.
+
+use std::collections::BTreeSet;
+
+use tokio_postgres::{Client, Row};
+
+use super::cursor_kind::CursorKind;
+use super::declaration::TableConfig;
+use crate::quoting::qualified;
+use crate::wire::{Column, CustomType};
+
+/// A table as it is in its database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) oid: u32,
+    pub(crate) cursor: Column,
+    pub(crate) cursor_kind: CursorKind,
+    pub(crate) key: Vec<Column>,
+    /// All columns that are read, key and cursor among them, in the table's order.
+    pub(crate) columns: Vec<Column>,
+    pub(crate) types: Vec<CustomType>,
+    /// The database that the table is in: another cluster, or another life of it, means other transactions.
+    pub(crate) cluster: Cluster,
+    /// Whether the server only follows another.
+    pub(crate) is_standby: bool,
+}
+
+/// A life of a database cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Cluster {
+    /// Made at `initdb`, kept by physical copies.
+    pub(crate) system: i64,
+    /// Rises when a standby is promoted or a backup is restored to a point in time.
+    pub(crate) timeline: u32,
+}
+
+/// A table can't be read as it is declared.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The declaration or the database has to be changed.
+    #[error("table `{table}`: {problem}")]
+    Wrong {
+        /// The name the table goes by.
+        table: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// The database can't be asked.
+    #[error("the database can't be asked: {0}")]
+    Database(#[from] tokio_postgres::Error),
+}
+
+const TABLE: &str = "
+    SELECT c.oid, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relname = $2";
+
+const COLUMNS: &str = "
+    SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, t.typname::text, t.typtype::text,
+        t.oid < 16384 AND coalesce(e.oid < 16384, true) AND t.typcategory <> 'P' AND t.typsend <> 0 AS is_builtin,
+        CASE WHEN a.attcollation <> t.typcollation AND a.attcollation <> 0
+            THEN format('%I.%I', cn.nspname, co.collname) END,
+        CASE WHEN t.typtype = 'd' THEN b.typname::text ELSE t.typname::text END,
+        coalesce(k.position, 0)
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typelem <> 0
+    LEFT JOIN pg_type b ON b.oid = t.typbasetype
+    LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+    LEFT JOIN (
+        SELECT x.attnum, x.position::int FROM pg_index i
+        CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS x (attnum, position)
+        WHERE i.indrelid = $1 AND i.indisprimary
+    ) k ON k.attnum = a.attnum
+    WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
+
+/// The enums and domains that the columns of a table have, also as elements of arrays and below domains; those below come first.
+const TYPES: &str = "
+    WITH RECURSIVE used (oid, depth) AS (
+        SELECT atttypid, 0 FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped AND attname = ANY ($2)
+        UNION
+        SELECT x.oid, u.depth + 1 FROM used u JOIN pg_type t ON t.oid = u.oid
+        CROSS JOIN LATERAL (VALUES (t.typelem), (t.typbasetype)) AS x (oid) WHERE x.oid <> 0
+    )
+    SELECT t.typtype::text, format('%I.%I', n.nspname, t.typname), format_type(t.typbasetype, t.typtypmod), t.typnotnull,
+        ARRAY(SELECT enumlabel::text FROM pg_enum WHERE enumtypid = t.oid ORDER BY enumsortorder),
+        ARRAY(SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE contypid = t.oid AND contype = 'c' ORDER BY conname)
+    FROM (SELECT oid, max(depth) AS depth FROM used GROUP BY oid) u
+    JOIN pg_type t ON t.oid = u.oid JOIN pg_namespace n ON n.oid = t.typnamespace
+    WHERE t.typtype IN ('e', 'd') ORDER BY u.depth DESC, 2";
+
+const CLUSTER: &str = "
+    SELECT s.system_identifier, r.is_standby,
+        CASE WHEN r.is_standby THEN (pg_control_checkpoint()).timeline_id::text
+            ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::text END
+    FROM pg_control_system() s CROSS JOIN (SELECT pg_is_in_recovery() AS is_standby) r";
+
+struct Attribute {
+    column: Column,
+    /// The type below a domain, or the type itself.
+    base: String,
+    /// The place in the primary key, beginning with 1; 0 outside.
+    key_position: i32,
+}
+
+/// Looks a declared table up.
+pub(crate) async fn find(client: &Client, config: &TableConfig, hidden: &str) -> Result<Found, SetupError> {
+    let wrong = |problem: String| SetupError::Wrong { table: config.name.clone(), problem };
+    if let Some(problem) = config.problem() {
+        return Err(wrong(problem));
+    }
+    let (schema, table) = config.source();
+    let row = client.query_opt(TABLE, &[&schema, &table]).await?;
+    let row = row.ok_or_else(|| {
+        wrong(format!("there is no table {}; correct `table`, or the database", qualified(schema, table)))
+    })?;
+    let (oid, kind): (u32, String) = (row.get(0), row.get(1));
+    if !matches!(kind.as_str(), "r" | "p") {
+        return Err(wrong(format!(
+            "{} is no table; views and the like have no row versions",
+            qualified(schema, table)
+        )));
+    }
+    let rows = client.query(COLUMNS, &[&oid]).await?;
+    let all: Vec<Attribute> =
+        rows.iter().map(attribute).filter(|found| found.column.name != hidden).collect();
+    let named = |name: &str| {
+        let found = all.iter().find(|attribute| attribute.column.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|attribute| attribute.column.name.as_str()).collect();
+            wrong(format!("it has no column `{name}`; it has: {}", names.join(", ")))
+        })
+    };
+    let cursor = named(&config.cursor)?;
+    let cursor_kind = CursorKind::from_type(&cursor.base).ok_or_else(|| {
+        wrong(format!(
+            "the cursor column `{}` is a {}; it must be a timestamptz, timestamp or date",
+            config.cursor, cursor.column.type_name
+        ))
+    })?;
+    if !cursor.column.not_null {
+        return Err(wrong(format!(
+            "the cursor column `{0}` may be NULL, and such rows would never be delivered; fill it, then `ALTER TABLE {1} ALTER COLUMN \"{0}\" SET NOT NULL`",
+            config.cursor,
+            qualified(schema, table)
+        )));
+    }
+    let key = key(config, &all, named, wrong)?;
+    let columns = columns(config, &all, &key, named)?;
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let types = client.query(TYPES, &[&oid, &names]).await?;
+    let row = client.query_one(CLUSTER, &[]).await?;
+    let timeline: &str = row.get(2);
+    let cluster = Cluster { system: row.get(0), timeline: timeline.parse().unwrap_or_default() };
+    Ok(Found {
+        oid,
+        cursor: cursor.column.clone(),
+        cursor_kind,
+        key,
+        columns,
+        types: types.iter().map(custom_type).collect(),
+        cluster,
+        is_standby: row.get(1),
+    })
+}
+
+fn key<'a>(
+    config: &TableConfig,
+    all: &'a [Attribute],
+    named: impl Fn(&str) -> Result<&'a Attribute, SetupError>,
+    wrong: impl Fn(String) -> SetupError,
+) -> Result<Vec<Column>, SetupError> {
+    let mut key: Vec<&Attribute> = match config.key.as_slice() {
+        [] => all.iter().filter(|attribute| attribute.key_position > 0).collect(),
+        names => names.iter().map(|name| named(name)).collect::<Result<_, _>>()?,
+    };
+    if config.key.is_empty() {
+        key.sort_unstable_by_key(|attribute| attribute.key_position);
+    }
+    if key.is_empty() {
+        return Err(wrong("it has no primary key; name the columns of a unique key as `key`".to_owned()));
+    }
+    if let Some(nullable) = key.iter().find(|attribute| !attribute.column.not_null) {
+        return Err(wrong(format!("the key column `{}` may be NULL; set it NOT NULL", nullable.column.name)));
+    }
+    Ok(key.into_iter().map(|attribute| attribute.column.clone()).collect())
+}
+
+fn columns<'a>(
+    config: &TableConfig,
+    all: &'a [Attribute],
+    key: &[Column],
+    named: impl Fn(&str) -> Result<&'a Attribute, SetupError>,
+) -> Result<Vec<Column>, SetupError> {
+    let mut wanted: BTreeSet<&str> = key.iter().map(|column| column.name.as_str()).collect();
+    wanted.insert(&config.cursor);
+    for name in &config.columns {
+        wanted.insert(&named(name)?.column.name);
+    }
+    let is_read =
+        |attribute: &&Attribute| config.columns.is_empty() || wanted.contains(attribute.column.name.as_str());
+    Ok(all.iter().filter(is_read).map(|attribute| attribute.column.clone()).collect())
+}
+
+fn attribute(row: &Row) -> Attribute {
+    let column = Column {
+        name: row.get(0),
+        type_name: row.get(1),
+        not_null: row.get(2),
+        binary: row.get::<_, bool>(5) && row.get::<_, &str>(4) != "d",
+        collation: row.get(6),
+    };
+    Attribute { column, base: row.get(7), key_position: row.get(8) }
+}
+
+fn custom_type(row: &Row) -> CustomType {
+    let name: String = row.get(1);
+    match row.get(0) {
+        "e" => CustomType::Enum { name, labels: row.get(4) },
+        _ => CustomType::Domain { name, base: row.get(2), not_null: row.get(3), checks: row.get(5) },
+    }
+}

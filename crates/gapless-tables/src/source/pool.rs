@@ -1,0 +1,81 @@
+//! The connections to a source: few, and none of them works for long, so that no reader hurts it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+};
+use gapless_postgres::{CONNECT_PATIENCE, Connector, Parts, UrlError};
+
+/// How long a page waits for a connection.
+const TURN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What each connection is set to. Values are texts of one form, whatever the database's own settings; nothing is written; plans go by
+/// the indexes, however small the table was when they were made.
+const SESSION: &str = "
+    SET default_transaction_read_only = on;
+    SET statement_timeout = '30s';
+    SET lock_timeout = '5s';
+    SET idle_in_transaction_session_timeout = '10s';
+    SET standard_conforming_strings = on;
+    SET TimeZone = 'UTC';
+    SET DateStyle = 'ISO, YMD';
+    SET IntervalStyle = 'postgres';
+    SET bytea_output = 'hex';
+    SET extra_float_digits = 1;
+    SET xmlbinary = 'base64';
+    SET search_path = '';
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
+    SET jit = off;
+    SET max_parallel_workers_per_gather = 0;
+";
+
+/// A bounded pool of connections to a source.
+#[derive(Clone)]
+pub(crate) struct SourcePool(Pool);
+
+#[derive(Clone)]
+struct Connects(Connector);
+
+impl SourcePool {
+    pub(crate) fn new(url: &str, connections: usize) -> Result<Self, UrlError> {
+        Ok(Self(pool(Connects(Connector::new(url)?), connections)))
+    }
+
+    pub(crate) async fn get(&self) -> Result<Object, PoolError> {
+        self.0.get().await
+    }
+}
+
+fn pool(connects: Connects, connections: usize) -> Pool {
+    let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_connect(tokio_postgres::Config::new(), connects, config);
+    Pool::builder(manager)
+        .max_size(connections.max(1))
+        .wait_timeout(Some(TURN_PATIENCE))
+        .create_timeout(Some(CONNECT_PATIENCE))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .expect("a runtime is set")
+}
+
+/// Whether all connections are in use, rather than none to be had.
+pub(crate) fn is_crowded(error: &PoolError) -> bool {
+    matches!(error, PoolError::Timeout(TimeoutType::Wait))
+}
+
+impl deadpool_postgres::Connect for Connects {
+    fn connect(&self, _: &tokio_postgres::Config) -> Connecting<'_> {
+        Box::pin(async move {
+            let (client, driver) = self.0.connect().await?;
+            client.batch_execute(SESSION).await?;
+            Ok((client, driver))
+        })
+    }
+}
+
+type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Parts, tokio_postgres::Error>> + Send + 'a>>;

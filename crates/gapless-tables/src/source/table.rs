@@ -1,0 +1,121 @@
+//! A table that is read: what was declared, and what the database says about it.
+
+use sha2::{Digest as _, Sha256};
+
+use super::catalog::Found;
+use super::declaration::TableConfig;
+use super::token::Subject;
+use crate::quoting::{identifier, qualified};
+use crate::wire::{Column, Consistency, Deletes, SourceName, TableDescription};
+
+/// The column that holds the transaction that wrote a row last; see [`install`](super::install).
+pub(crate) const STAMP: &str = "gapless_xid";
+/// In the table of deleted keys: when they were deleted, as the cursor column counts.
+pub(crate) const DELETED_AT: &str = "gapless_at";
+/// No name in PostgreSQL is longer.
+const NAME_BYTES_MAX: usize = 63;
+
+/// A table that is read.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceTable {
+    pub(crate) config: TableConfig,
+    pub(crate) found: Found,
+    /// The table, quoted.
+    pub(crate) relation: String,
+    /// The table of deleted keys, quoted.
+    pub(crate) tombstones: Option<String>,
+    /// A row that meets this condition counts as there; others count as deleted.
+    pub(crate) live: Option<String>,
+    pub(crate) description: TableDescription,
+    pub(crate) subject: Subject,
+}
+
+impl SourceTable {
+    pub(crate) fn new(config: TableConfig, found: Found) -> Self {
+        let (schema, table) = config.source();
+        let source = SourceName { schema: schema.to_owned(), table: table.to_owned() };
+        let names = |columns: &[Column]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+        let meaning = fingerprint(&(
+            (&found.key, &found.cursor, &config.filter),
+            (config.consistency, config.deletes, &config.soft_column),
+        ));
+        let schema_version = fingerprint(&(meaning, &found.columns, &found.types));
+        let description = TableDescription {
+            table: config.name.clone(),
+            source: source.clone(),
+            consistency: config.consistency,
+            deletes: config.deletes,
+            schema_version: format!("{schema_version:016x}"),
+            cursor_column: config.cursor.clone(),
+            key: names(&found.key),
+            columns: found.columns.clone(),
+            types: found.types.clone(),
+        };
+        let subject = Subject { table: config.name.clone(), cluster: found.cluster, oid: found.oid, meaning };
+        let tombstones = (config.deletes == Deletes::Tombstones).then(|| tombstones(&source));
+        let live = live(&config);
+        Self {
+            relation: qualified(&source.schema, &source.table),
+            tombstones,
+            live,
+            description,
+            subject,
+            config,
+            found,
+        }
+    }
+
+    /// Whether rows are stamped with their transaction.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.config.consistency == Consistency::Strict
+    }
+}
+
+/// The table of deleted keys, beside the table itself.
+pub(crate) fn tombstones(source: &SourceName) -> String {
+    qualified(&source.schema, &tombstones_name(&source.table))
+}
+
+/// Its name, shortened where it would be too long.
+pub(crate) fn tombstones_name(table: &str) -> String {
+    const SUFFIX: &str = "_gapless_deleted";
+    let name = format!("{table}{SUFFIX}");
+    if name.len() <= NAME_BYTES_MAX {
+        return name;
+    }
+    let hash = format!("_{:08x}{SUFFIX}", fingerprint(&table) as u32);
+    let mut end = NAME_BYTES_MAX - hash.len();
+    while !table.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{hash}", &table[..end])
+}
+
+fn live(config: &TableConfig) -> Option<String> {
+    let filter = config.filter.as_ref().map(|filter| format!("({filter}) IS TRUE"));
+    let soft = config.soft_column.as_ref().map(|column| {
+        // Of a boolean, false and NULL mean that the row is there; of anything else, NULL does.
+        format!("coalesce(t.{}::text, 'false') IN ('false', 'f')", identifier(column))
+    });
+    let both: Vec<String> = filter.into_iter().chain(soft).collect();
+    (!both.is_empty()).then(|| both.join(" AND "))
+}
+
+fn fingerprint(value: &impl serde::Serialize) -> u64 {
+    let json = serde_json::to_vec(value).expect("it holds only texts and numbers");
+    let digest = Sha256::digest(json);
+    u64::from_be_bytes(*digest.first_chunk().expect("a digest has 32 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_deleted_keys_has_a_name_of_its_own_that_is_short_enough() {
+        assert_eq!(tombstones_name("orders"), "orders_gapless_deleted");
+        let long = tombstones_name(&"ü".repeat(31));
+        assert!(long.len() <= NAME_BYTES_MAX && long.ends_with("_gapless_deleted"), "{long}");
+        assert_ne!(long, tombstones_name(&format!("{}x", "ü".repeat(30))));
+    }
+}

@@ -1,0 +1,8 @@
+//! The source, against a real PostgreSQL.
+
+mod changes;
+
+mod late;
+mod paging;
+
+mod shop;
