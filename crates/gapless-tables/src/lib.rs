@@ -4,9 +4,11 @@
 //! [`gapless_core::TableCursor`].
 
 mod quoting;
+mod served;
 mod source;
 mod wire;
 
+pub use served::{DeclaredTables, Served, Tables, TablesError};
 pub use source::install::{Lack, install, lacks, uninstall};
 pub use source::{
     CursorError, CursorKeys, Form, OpenError, PAGE_ROWS_MAX, Page, PageRequest, SetupError, Source,

@@ -7,6 +7,7 @@ use deadpool_postgres::{Object, PoolError};
 use futures_util::TryStreamExt as _;
 use gapless_core::{Place, TableCursor, TableStep};
 use gapless_postgres::UrlError;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
 use self::cursor_kind::CursorKind;
@@ -24,7 +25,7 @@ mod declaration;
 mod encoding;
 pub(crate) mod install;
 mod marks;
-mod pool;
+pub(crate) mod pool;
 mod raw;
 mod statements;
 mod table;
@@ -85,6 +86,9 @@ pub enum SourceError {
     /// The table isn't as it was found.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// The table was changed since it was looked up, so that it has to be looked up again.
+    #[error("the table was changed: {0}")]
+    Changed(String),
     /// All connections to the source are in use.
     #[error("all connections to the source are in use; ask again later")]
     Crowded,
@@ -116,12 +120,28 @@ impl Source {
         config: TableConfig,
         keys: CursorKeys,
     ) -> Result<Self, OpenError> {
-        let pool = SourcePool::new(url, connections)?;
-        let client = pool.get().await.map_err(SourceError::from)?;
-        let found = catalog::find(&client, &config, table::STAMP).await.map_err(SourceError::from)?;
+        Ok(Self::find(SourcePool::new(url, connections)?, config, keys).await?)
+    }
+
+    pub(crate) async fn find(
+        pool: SourcePool,
+        config: TableConfig,
+        keys: CursorKeys,
+    ) -> Result<Self, SourceError> {
+        let client = pool.get().await?;
+        let found = catalog::find(&client, &config, table::STAMP).await?;
         let table = SourceTable::new(config, found);
-        install::check(&client, &table).await.map_err(SourceError::from)?;
+        install::check(&client, &table).await?;
         Ok(Self { table, pool, keys })
+    }
+
+    /// A connection, if it still leads to where the table was found.
+    async fn connection(&self) -> Result<Object, SourceError> {
+        let client = self.pool.get().await?;
+        match self.pool.cluster() == Some(self.table.found.cluster) {
+            true => Ok(client),
+            false => Err(SourceError::Changed("the database was replaced by another".to_owned())),
+        }
     }
 
     /// What a copy of the table needs to be.
@@ -134,7 +154,7 @@ impl Source {
         if !(1..=PAGE_ROWS_MAX).contains(&request.limit) {
             return Err(SourceError::Request(format!("`limit` must be from 1 to {PAGE_ROWS_MAX}")));
         }
-        let client = self.pool.get().await?;
+        let client = self.connection().await?;
         let mut cursor = match (&request.cursor, &request.since) {
             (Some(_), Some(_)) => {
                 let problem =
@@ -194,7 +214,14 @@ impl Source {
                 cursor.handle_rows(None, true);
                 continue;
             };
-            let read = self.read(&client, &statement, room, is_late, encoder).await?;
+            let read = match self.read(&client, &statement, room, is_late, encoder).await {
+                Ok(read) => read,
+                Err(error) => {
+                    // What it has prepared may not fit the table any more.
+                    drop(Object::take(client));
+                    return Err(error);
+                }
+            };
             records += read.rows;
             last = read.last.clone().or(last);
             cursor.handle_rows(read.last, read.is_through);
@@ -307,6 +334,11 @@ impl From<PoolError> for SourceError {
 impl From<tokio_postgres::Error> for SourceError {
     fn from(error: tokio_postgres::Error) -> Self {
         let text = error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
-        Self::Unavailable(text)
+        match error.code() {
+            Some(
+                &SqlState::UNDEFINED_COLUMN | &SqlState::UNDEFINED_TABLE | &SqlState::FEATURE_NOT_SUPPORTED,
+            ) => Self::Changed(text),
+            Some(_) | None => Self::Unavailable(text),
+        }
     }
 }

@@ -88,10 +88,12 @@ const TYPES: &str = "
     WHERE t.typtype IN ('e', 'd') ORDER BY u.depth DESC, 2";
 
 const CLUSTER: &str = "
-    SELECT s.system_identifier, r.is_standby,
+    SELECT s.system_identifier,
         CASE WHEN r.is_standby THEN (pg_control_checkpoint()).timeline_id::text
             ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::text END
     FROM pg_control_system() s CROSS JOIN (SELECT pg_is_in_recovery() AS is_standby) r";
+
+const IS_STANDBY: &str = "SELECT pg_is_in_recovery()";
 
 struct Attribute {
     column: Column,
@@ -147,9 +149,6 @@ pub(crate) async fn find(client: &Client, config: &TableConfig, hidden: &str) ->
     let columns = columns(config, &all, &key, named)?;
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let types = client.query(TYPES, &[&oid, &names]).await?;
-    let row = client.query_one(CLUSTER, &[]).await?;
-    let timeline: &str = row.get(2);
-    let cluster = Cluster { system: row.get(0), timeline: timeline.parse().unwrap_or_default() };
     Ok(Found {
         oid,
         cursor: cursor.column.clone(),
@@ -157,9 +156,16 @@ pub(crate) async fn find(client: &Client, config: &TableConfig, hidden: &str) ->
         key,
         columns,
         types: types.iter().map(custom_type).collect(),
-        cluster,
-        is_standby: row.get(1),
+        cluster: cluster(client).await?,
+        is_standby: client.query_one(IS_STANDBY, &[]).await?.get(0),
     })
+}
+
+/// The life of the cluster that a connection leads to.
+pub(crate) async fn cluster(client: &Client) -> Result<Cluster, tokio_postgres::Error> {
+    let row = client.query_one(CLUSTER, &[]).await?;
+    let timeline: &str = row.get(1);
+    Ok(Cluster { system: row.get(0), timeline: timeline.parse().unwrap_or_default() })
 }
 
 fn key<'a>(

@@ -2,12 +2,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
 use gapless_postgres::{CONNECT_PATIENCE, Connector, Parts, UrlError};
+
+use super::catalog::{self, Cluster};
 
 /// How long a page waits for a connection.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
@@ -36,26 +39,47 @@ const SESSION: &str = "
 
 /// A bounded pool of connections to a source.
 #[derive(Clone)]
-pub(crate) struct SourcePool(Pool);
+pub(crate) struct SourcePool {
+    pool: Pool,
+    cluster: KnownCluster,
+}
+
+/// The life of the cluster that the newest connection leads to.
+type KnownCluster = Arc<Mutex<Option<Cluster>>>;
 
 #[derive(Clone)]
 struct Connects(Connector);
 
 impl SourcePool {
     pub(crate) fn new(url: &str, connections: usize) -> Result<Self, UrlError> {
-        Ok(Self(pool(Connects(Connector::new(url)?), connections)))
+        let cluster = KnownCluster::default();
+        let pool = pool(Connects(Connector::new(url)?), connections, Arc::clone(&cluster));
+        Ok(Self { pool, cluster })
     }
 
     pub(crate) async fn get(&self) -> Result<Object, PoolError> {
-        self.0.get().await
+        self.pool.get().await
+    }
+
+    /// The life of the cluster that the newest connection leads to. Whoever has a connection compares it with the one that they know.
+    pub(crate) fn cluster(&self) -> Option<Cluster> {
+        *self.cluster.lock().expect("nobody panics while it is held")
     }
 }
 
-fn pool(connects: Connects, connections: usize) -> Pool {
+fn pool(connects: Connects, connections: usize, known: KnownCluster) -> Pool {
     let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_connect(tokio_postgres::Config::new(), connects, config);
     Pool::builder(manager)
         .max_size(connections.max(1))
+        .post_create(Hook::async_fn(move |client, _| {
+            let known = Arc::clone(&known);
+            Box::pin(async move {
+                let cluster = catalog::cluster(client).await.map_err(HookError::Backend)?;
+                *known.lock().expect("nobody panics while it is held") = Some(cluster);
+                Ok(())
+            })
+        }))
         .wait_timeout(Some(TURN_PATIENCE))
         .create_timeout(Some(CONNECT_PATIENCE))
         .runtime(Runtime::Tokio1)

@@ -1,0 +1,149 @@
+//! The tables that a server reads for others.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gapless_postgres::UrlError;
+use tokio::sync::Mutex;
+use tracing::{info, warn};
+
+use crate::source::pool::SourcePool;
+use crate::source::{CursorKeys, Page, PageRequest, Source, SourceError, TableConfig};
+
+/// Tables of one database.
+#[derive(Debug, Clone)]
+pub struct DeclaredTables {
+    /// The URL of the database.
+    pub url: String,
+    /// How many connections read at most.
+    pub connections: usize,
+    /// The tables.
+    pub tables: Vec<TableConfig>,
+}
+
+/// The tables that a server reads for others, by their names. The default has none.
+#[derive(Debug, Default)]
+pub struct Tables(BTreeMap<String, Served>);
+
+/// A table that a server reads for others. It is looked up when it is first asked for, and again now and then, since it may change.
+pub struct Served {
+    config: TableConfig,
+    pool: SourcePool,
+    connections: usize,
+    keys: CursorKeys,
+    looked_up: Mutex<LookedUp>,
+}
+
+#[derive(Default)]
+enum LookedUp {
+    #[default]
+    Never,
+    Found(Arc<Source>, Instant),
+    Failed(String, Instant),
+}
+
+/// Why tables can't be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TablesError {
+    /// The URL of a database can't be used.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// Two tables go by one name.
+    #[error("there are two tables `{0}`; rename one")]
+    Twice(String),
+}
+
+/// How long what was looked up counts.
+const FOUND_FOR: Duration = Duration::from_secs(30);
+/// How long nobody tries again after a failure.
+const FAILED_FOR: Duration = Duration::from_secs(1);
+
+impl Tables {
+    /// Prepares to read tables; nothing is asked yet.
+    pub fn new(declared: Vec<DeclaredTables>, keys: &CursorKeys) -> Result<Self, TablesError> {
+        let mut tables = BTreeMap::new();
+        for DeclaredTables { url, connections, tables: configs } in declared {
+            let pool = SourcePool::new(&url, connections)?;
+            for config in configs {
+                let name = config.name.clone();
+                let looked_up = Mutex::default();
+                let served =
+                    Served { config, pool: pool.clone(), connections, keys: keys.clone(), looked_up };
+                if tables.insert(name.clone(), served).is_some() {
+                    return Err(TablesError::Twice(name));
+                }
+            }
+        }
+        Ok(Self(tables))
+    }
+
+    /// The table of a name.
+    pub fn get(&self, name: &str) -> Option<&Served> {
+        self.0.get(name)
+    }
+
+    /// All tables.
+    pub fn iter(&self) -> impl Iterator<Item = &Served> {
+        self.0.values()
+    }
+}
+
+impl Served {
+    /// The name it goes by.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// The table as it is.
+    pub async fn source(&self) -> Result<Arc<Source>, SourceError> {
+        let mut looked_up = self.looked_up.lock().await;
+        match &*looked_up {
+            LookedUp::Found(source, at) if at.elapsed() < FOUND_FOR => return Ok(Arc::clone(source)),
+            LookedUp::Failed(reason, at) if at.elapsed() < FAILED_FOR => {
+                return Err(SourceError::Unavailable(reason.clone()));
+            }
+            LookedUp::Never | LookedUp::Found(..) | LookedUp::Failed(..) => {}
+        }
+        match Source::find(self.pool.clone(), self.config.clone(), self.keys.clone()).await {
+            Ok(source) => {
+                if !matches!(&*looked_up, LookedUp::Found(..)) {
+                    info!(table = self.name(), consistency = %self.config.consistency, "the table can be read");
+                }
+                let source = Arc::new(source);
+                *looked_up = LookedUp::Found(Arc::clone(&source), Instant::now());
+                Ok(source)
+            }
+            Err(error) => {
+                if !matches!(&*looked_up, LookedUp::Failed(..)) {
+                    warn!(table = self.name(), %error, "the table can't be read");
+                }
+                *looked_up = LookedUp::Failed(error.to_string(), Instant::now());
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads a page. If the table turns out to have changed, it is looked up again first.
+    pub async fn page(&self, request: &PageRequest) -> Result<(Arc<Source>, Page), SourceError> {
+        // Each connection may have prepared what doesn't fit any more.
+        let mut attempts_left = self.connections + 1;
+        loop {
+            let source = self.source().await?;
+            match source.page(request).await {
+                Err(SourceError::Changed(_)) if attempts_left > 0 => {
+                    attempts_left -= 1;
+                    *self.looked_up.lock().await = LookedUp::Never;
+                }
+                page => return page.map(|page| (source, page)),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served").field("config", &self.config).finish_non_exhaustive()
+    }
+}
