@@ -240,6 +240,7 @@ impl FeedReader {
             | ErrorCode::Unauthenticated
             | ErrorCode::Forbidden
             | ErrorCode::NotFound
+            | ErrorCode::CursorInvalid
             | ErrorCode::KeyConflict
             | ErrorCode::MissingParent
             | ErrorCode::DeepReorg

@@ -16,6 +16,8 @@ pub enum ErrorCode {
     Forbidden,
     /// There is no such thing, or none that the caller may know of.
     NotFound,
+    /// This is no cursor of this server, or one of something else; nothing was read.
+    CursorInvalid,
     /// The cursor is beyond the log's head: the log was rewound. Start that feed over.
     CursorAhead,
     /// The cursor is from another life of the log. Start that feed over.
@@ -51,6 +53,7 @@ impl ErrorCode {
             | Self::Unauthenticated
             | Self::Forbidden
             | Self::NotFound
+            | Self::CursorInvalid
             | Self::CursorAhead
             | Self::EpochChanged
             | Self::CursorExpired
@@ -71,6 +74,7 @@ impl fmt::Display for ErrorCode {
             Self::Unauthenticated => "UNAUTHENTICATED",
             Self::Forbidden => "FORBIDDEN",
             Self::NotFound => "NOT_FOUND",
+            Self::CursorInvalid => "CURSOR_INVALID",
             Self::CursorAhead => "CURSOR_AHEAD",
             Self::EpochChanged => "EPOCH_CHANGED",
             Self::CursorExpired => "CURSOR_EXPIRED",

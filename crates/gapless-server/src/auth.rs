@@ -214,6 +214,19 @@ impl Identity {
         }
     }
 
+    /// Refuses those who may not read a table.
+    pub(crate) fn check_reads_table(&self, table: &str) -> Result<(), Refusal> {
+        let name = format!("table:{table}");
+        match &self.rights {
+            Rights::Open => Ok(()),
+            Rights::Scopes(scopes) if scopes.service || scopes.readable.allows(&name) => Ok(()),
+            Rights::Scopes(_) => {
+                let message = format!("the token may not read {name}; it needs the scope `read:{name}`");
+                Err(Refusal::new(ErrorCode::Forbidden, message))
+            }
+        }
+    }
+
     /// The scopes of their token.
     pub fn scopes(&self) -> Scopes {
         match &self.rights {

@@ -49,6 +49,8 @@ pub struct Config {
     pub drain: DrainConfig,
     /// How chains are followed.
     pub chains: ChainsConfig,
+    /// Which tables are read for others.
+    pub tables: TablesConfig,
     /// How the gateway keeps in step with the store.
     pub upkeep: UpkeepConfig,
     /// What is logged.
@@ -66,6 +68,7 @@ impl Default for Config {
             http: HttpConfig::default(),
             drain: DrainConfig::default(),
             chains: ChainsConfig::default(),
+            tables: TablesConfig::default(),
             upkeep: UpkeepConfig::default(),
             log: LogConfig::default(),
         }
@@ -127,6 +130,13 @@ impl Default for DrainConfig {
     fn default() -> Self {
         Self { reconnect_spread: Duration::from_secs(5), deadline: Duration::from_secs(10) }
     }
+}
+
+/// Which tables are read for others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TablesConfig {
+    /// Files that declare tables of a database each. The gateway doesn't read them; whoever starts it does.
+    pub serve: Vec<PathBuf>,
 }
 
 /// How chains are followed.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::routing::get;
 use gapless_proto::{SessionId, UserId};
 use gapless_store::{NewsReceiver, Store};
+use gapless_tables::Tables;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinError, JoinSet};
@@ -28,6 +29,15 @@ const LOADING_MAX: usize = 32;
 /// How often measured times are summed up, so that they don't pile up when nobody reads the metrics.
 const METRICS_SUMMED_UP_EVERY: Duration = Duration::from_secs(5);
 
+/// What a gateway has beside its store.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// How the chains do that this process follows.
+    pub tips: ChainTips,
+    /// The tables that are read for others.
+    pub tables: Tables,
+}
+
 /// What all connections and requests share.
 pub(crate) struct Gateway {
     config: Config,
@@ -35,6 +45,7 @@ pub(crate) struct Gateway {
     hub: HubHandle,
     chains: Arc<Chains>,
     tips: ChainTips,
+    tables: Tables,
     authenticator: Authenticator,
     meters: Arc<Meters>,
     /// Tells the sessions of this process from those of others in the logs.
@@ -47,7 +58,8 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    fn new(config: Config, store: Arc<dyn Store>, tips: ChainTips) -> (Arc<Self>, HubReader) {
+    fn new(config: Config, store: Arc<dyn Store>, beside: Beside) -> (Arc<Self>, HubReader) {
+        let Beside { tips, tables } = beside;
         exposition::install();
         let meters = Arc::new(Meters::new());
         let (hub, reader) = HubHandle::new(config.hub, Arc::clone(&meters));
@@ -55,6 +67,7 @@ impl Gateway {
             authenticator: Authenticator::new(config.auth.clone()),
             chains: Arc::new(Chains::new(config.chains.confirmations, Arc::clone(&store))),
             tips,
+            tables,
             config,
             store,
             hub,
@@ -92,6 +105,11 @@ impl Gateway {
     /// How the chains do that this process follows.
     pub(crate) fn tips(&self) -> &ChainTips {
         &self.tips
+    }
+
+    /// The tables that are read for others.
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Who tells whose a token is.
@@ -177,14 +195,14 @@ pub async fn run(
     config: Config,
     store: Arc<dyn Store>,
     news: NewsReceiver,
-    tips: ChainTips,
+    beside: Beside,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     if config.auth == AuthConfig::Open && !is_local {
         return Err(RunError::OpenToTheWorld);
     }
-    let (gateway, reader) = Gateway::new(config, store, tips);
+    let (gateway, reader) = Gateway::new(config, store, beside);
     let router = http::service(&gateway, get(upgrade::upgrade));
     let mut upkeep = upkeep(&gateway, reader, news);
     let ended = tokio::select! {

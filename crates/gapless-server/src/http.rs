@@ -26,6 +26,7 @@ mod members;
 mod openapi;
 pub(crate) mod query;
 mod request;
+mod tables;
 mod topics;
 mod watch;
 
@@ -47,6 +48,9 @@ pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gatewa
         .routes(routes!(chains::trim))
         .routes(routes!(chains::restart))
         .routes(routes!(events::stream))
+        .routes(routes!(tables::show))
+        .routes(routes!(tables::sync))
+        .routes(routes!(tables::sync_named))
         .routes(routes!(admin::trim))
         .routes(routes!(admin::raise_epoch))
         .routes(routes!(admin::raise_all_epochs))

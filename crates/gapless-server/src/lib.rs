@@ -28,7 +28,7 @@ pub use auth::{
 pub use config::{
     AuthConfig, Config, ConfigError, ConfigErrors, ConfigSources, DrainConfig, Flag, HttpConfig, KEYS, Key,
     LogConfig, LogFormat, Origins, Place, RawConfig, Secret, SecretError, Secrets, SessionConfig,
-    UpkeepConfig,
+    TablesConfig, UpkeepConfig,
 };
-pub use gateway::{RunError, run};
+pub use gateway::{Beside, RunError, run};
 pub use tips::ChainTips;

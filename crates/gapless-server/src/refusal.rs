@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use gapless_core::{AppendRefusal, BlockRefusal};
 use gapless_proto::{ErrorCode, ErrorReply, Rid};
 use gapless_store::{AppendError, CreateError, IngestError, PageError, StoreError};
+use gapless_tables::{CursorError, SourceError};
 use serde::Serialize;
 
 use crate::auth::AuthError;
@@ -110,12 +111,15 @@ impl Refusal {
     }
 }
 
+/// When to ask again if the source of a table can't be read.
+const SOURCE_RETRY_AFTER: Duration = Duration::from_secs(1);
+
 const FAULT: &str = "a fault of the server; its log has the details";
 
 /// The HTTP status of a code.
 fn status_of(code: ErrorCode) -> StatusCode {
     match code {
-        ErrorCode::BadRequest => StatusCode::BAD_REQUEST,
+        ErrorCode::BadRequest | ErrorCode::CursorInvalid => StatusCode::BAD_REQUEST,
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorCode::Forbidden => StatusCode::FORBIDDEN,
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
@@ -221,6 +225,32 @@ impl From<IngestError> for Refusal {
             IngestError::Block(BlockRefusal::NotAboveParent { .. })
             | IngestError::Event(_)
             | IngestError::TooMany { .. } => ErrorCode::BadRequest,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<SourceError> for Refusal {
+    fn from(error: SourceError) -> Self {
+        let code = match &error {
+            SourceError::Cursor(CursorError::Invalid | CursorError::OtherTable(_)) => {
+                ErrorCode::CursorInvalid
+            }
+            SourceError::Cursor(
+                CursorError::OtherCluster | CursorError::OtherIncarnation | CursorError::OtherMeaning,
+            ) => ErrorCode::EpochChanged,
+            SourceError::Request(_) => ErrorCode::BadRequest,
+            SourceError::Crowded
+            | SourceError::Setup(_)
+            | SourceError::Changed(_)
+            | SourceError::Unavailable(_) => {
+                tracing::warn!(%error, "a table can't be read");
+                let message = "the table can't be read at the moment; the server's log has the reason";
+                return Self {
+                    retry_after: Some(SOURCE_RETRY_AFTER),
+                    ..Self::new(ErrorCode::Unavailable, message)
+                };
+            }
         };
         Self::new(code, error.to_string())
     }

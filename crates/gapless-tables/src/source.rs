@@ -15,7 +15,7 @@ use self::declaration::DELAY_MS_DEFAULT;
 use self::encoding::Encoder;
 use self::pool::SourcePool;
 use self::raw::Raw;
-use self::statements::{LEADING, Reading, Statement};
+use self::statements::{LEADING, Param, Reading};
 use self::table::SourceTable;
 use crate::wire::{Consistency, PageHead, TableDescription};
 
@@ -42,6 +42,7 @@ pub(crate) const OPEN_LISTED_MAX: usize = 512;
 const PAGE_BYTES_MAX: usize = 8 << 20;
 /// The most rows of a page.
 pub const PAGE_ROWS_MAX: u32 = 10_000;
+const NAMED_TABLE: &str = "SELECT to_regclass($1)::oid";
 /// Seconds from the Unix epoch to 2000-01-01, from which PostgreSQL counts.
 const POSTGRES_EPOCH_SECONDS: u64 = 946_684_800;
 
@@ -214,7 +215,15 @@ impl Source {
                 cursor.handle_rows(None, true);
                 continue;
             };
-            let read = match self.read(&client, &statement, room, is_late, encoder).await {
+            // The name is asked for behind the rows: whatever it means then, it meant while they were read.
+            let prepared =
+                (client.prepare_cached(&statement.sql).await?, client.prepare_cached(NAMED_TABLE).await?);
+            let (read, same) = tokio::join!(
+                biased;
+                self.read(&client, &prepared.0, &statement.params, room, is_late, encoder),
+                self.is_same(&client, &prepared.1),
+            );
+            let read = match same.and(read) {
                 Ok(read) => read,
                 Err(error) => {
                     // What it has prepared may not fit the table any more.
@@ -239,16 +248,15 @@ impl Source {
     async fn read(
         &self,
         client: &Object,
-        statement: &Statement,
+        prepared: &tokio_postgres::Statement,
+        params: &[Param],
         room: usize,
         is_late: bool,
         encoder: &mut Encoder<'_>,
     ) -> Result<Read, SourceError> {
-        let prepared = client.prepare_cached(&statement.sql).await?;
-        let params =
-            statement.params.iter().map(|param| param.as_ref() as &(dyn tokio_postgres::types::ToSql + Sync));
+        let params = params.iter().map(|param| param.as_ref() as &(dyn tokio_postgres::types::ToSql + Sync));
         let params: Vec<_> = params.collect();
-        let rows = client.query_raw(&prepared, params).await?;
+        let rows = client.query_raw(prepared, params).await?;
         let mut rows = std::pin::pin!(rows);
         let mut read = Read { last: None, rows: 0, is_through: true, is_cut: false };
         while let Some(row) = rows.try_next().await? {
@@ -262,6 +270,23 @@ impl Source {
             read.last = Some(self.place(&row, is_late)?);
         }
         Ok(read)
+    }
+
+    /// Makes sure that the table's name still means the table that was found.
+    async fn is_same(
+        &self,
+        client: &Object,
+        prepared: &tokio_postgres::Statement,
+    ) -> Result<(), SourceError> {
+        let row = client.query_one(prepared, &[&self.table.relation]).await?;
+        self.check_oid(row.try_get(0)?)
+    }
+
+    fn check_oid(&self, oid: Option<u32>) -> Result<(), SourceError> {
+        match oid == Some(self.table.found.oid) {
+            true => Ok(()),
+            false => Err(SourceError::Changed("another table goes by its name now".to_owned())),
+        }
     }
 
     /// Where a row is in the order of its step.

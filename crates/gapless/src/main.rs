@@ -15,6 +15,8 @@ mod output;
 mod send;
 mod serve;
 mod signals;
+mod table;
+mod tables_file;
 mod tail;
 mod token;
 
@@ -36,6 +38,7 @@ enum Command {
     Send(send::Args),
     Tail(tail::Args),
     Follow(follow::Arguments),
+    Table(table::Arguments),
     Token(token::Arguments),
     Admin(admin::Arguments),
     Migrate(migrate::Arguments),
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Send(arguments) => send::run(arguments),
         Command::Tail(arguments) => tail::run(arguments),
         Command::Follow(arguments) => follow::run(&arguments),
+        Command::Table(arguments) => table::run(arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Admin(arguments) => admin::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use gapless_server::{ChainTips, Config};
+use gapless_server::{Beside, ChainTips, Config};
 use gapless_store::{NewsReceiver, Store};
+use gapless_tables::Tables;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,7 @@ use crate::logging;
 use crate::open_files;
 use crate::output::say;
 use crate::signals::Signals;
+use crate::tables_file;
 
 /// Run the server, until SIGTERM or Ctrl-C.
 #[derive(Args)]
@@ -45,6 +47,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     logging::start(config.log);
     open_files::raise_limit();
     let chains = follow::read(&config.chains.follow)?;
+    let tables = Tables::new(tables_file::read_all(&config.tables.serve)?, &config.auth.cursor_keys())?;
     let signals = Signals::catch().context("watching for SIGTERM")?;
     let listener = bind(config.listen).await?;
     let address = listener.local_addr().context("asking for the port")?;
@@ -62,7 +65,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     info!(%address, store = %config.store, "serving");
     let (stop, tips) = (CancellationToken::new(), ChainTips::default());
     let mut followers = follow::start(chains, &store, config.chains.reorg_blocks_max, &tips, &stop)?;
-    let ended = run_gateway(listener, config, Arc::clone(&store), news, tips, signals).await;
+    let beside = Beside { tips, tables };
+    let ended = run_gateway(listener, config, Arc::clone(&store), news, beside, signals).await;
     stop.cancel();
     while followers.join_next().await.is_some() {}
     store.close().await;
@@ -76,7 +80,7 @@ async fn run_gateway(
     config: Config,
     store: Arc<dyn Store>,
     news: NewsReceiver,
-    tips: ChainTips,
+    beside: Beside,
     mut signals: Signals,
 ) -> anyhow::Result<()> {
     let (tell, told) = oneshot::channel::<()>();
@@ -84,7 +88,7 @@ async fn run_gateway(
         // A sender that is gone means that there is nobody left to serve for.
         let _ = told.await;
     };
-    let mut running = std::pin::pin!(gapless_server::run(listener, config, store, news, tips, until_told));
+    let mut running = std::pin::pin!(gapless_server::run(listener, config, store, news, beside, until_told));
     tokio::select! {
         ended = &mut running => return ended.context("serving"),
         () = signals.next() => {}

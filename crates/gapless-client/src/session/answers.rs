@@ -143,6 +143,7 @@ fn ends_the_connection(code: ErrorCode) -> bool {
         | ErrorCode::CursorAhead
         | ErrorCode::EpochChanged
         | ErrorCode::CursorExpired
+        | ErrorCode::CursorInvalid
         | ErrorCode::KeyConflict
         | ErrorCode::TooLarge
         | ErrorCode::MissingParent

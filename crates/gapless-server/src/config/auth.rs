@@ -4,6 +4,8 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use gapless_tables::CursorKeys;
+
 use super::error::ConfigError;
 use super::raw::{Place, Typed};
 use super::reader::Reader;
@@ -22,6 +24,16 @@ pub enum AuthConfig {
 impl Default for AuthConfig {
     fn default() -> Self {
         Self::Jwt(Secrets::default())
+    }
+}
+
+impl AuthConfig {
+    /// What signs the cursors of tables: keys made from the secrets, so that they are rotated with these.
+    pub fn cursor_keys(&self) -> CursorKeys {
+        match self {
+            Self::Jwt(secrets) => CursorKeys::new(secrets.verifying().iter().map(Secret::as_bytes)),
+            Self::Open => CursorKeys::new([]),
+        }
     }
 }
 

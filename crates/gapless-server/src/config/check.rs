@@ -14,7 +14,7 @@ use super::raw::RawConfig;
 use super::reader::Reader;
 use super::{
     AuthConfig, ChainsConfig, Config, DrainConfig, HttpConfig, LogConfig, LogFormat, SessionConfig,
-    UpkeepConfig,
+    TablesConfig, UpkeepConfig,
 };
 
 impl RawConfig {
@@ -31,6 +31,7 @@ impl RawConfig {
             http: reader.http(),
             drain: reader.drain(),
             chains: reader.chains(),
+            tables: reader.tables(),
             upkeep: reader.upkeep(),
             log: reader.log(),
         };
@@ -156,6 +157,10 @@ impl Reader<'_> {
             stall_max: self.time("chains.stall_max", MOMENT..=HOUR),
             trim_interval: self.time("chains.trim_interval", MOMENT..=HOUR),
         }
+    }
+
+    fn tables(&mut self) -> TablesConfig {
+        TablesConfig { serve: self.raw.typed("tables.serve").values.iter().map(PathBuf::from).collect() }
     }
 
     fn upkeep(&mut self) -> UpkeepConfig {

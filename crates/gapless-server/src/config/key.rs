@@ -91,6 +91,8 @@ pub const KEYS: &[Key] = &[
         "how long a chain that is followed here may stand still while its node has more, until the server isn't ready",
     ),
     Key::new("chains.trim_interval", "1m", "the time between two looks for entries that needn't be kept"),
+    Key::new("tables.serve", "", "files that declare the tables of a database each, with commas between")
+        .list(),
     Key::new("log.format", "text", "the log's form: text or json"),
     Key::new("log.level", "info", "what is logged: error, warn, info, debug or trace"),
 ];

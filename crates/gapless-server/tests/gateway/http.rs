@@ -14,3 +14,4 @@ mod open_mode;
 mod openapi;
 mod origins;
 mod privacy;
+mod tables;

@@ -6,8 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gapless_core::{Append, Appended, Authority, History, Operation};
 use gapless_proto::{Body, ConvId, DeviceId, Key, Seq, Timestamp, UserId};
-use gapless_server::{AuthConfig, Authenticator, ChainTips, Config, RunError, Scopes, Secret, TokenRequest};
+use gapless_server::{
+    AuthConfig, Authenticator, Beside, ChainTips, Config, RunError, Scopes, Secret, TokenRequest,
+};
 use gapless_store::{CommitNews, Creation, NewsReceiver, PAGE_ENTRIES_MAX, Store, StoreUrl};
+use gapless_tables::{DeclaredTables, Tables};
 use gapless_testkit::SharedPostgres;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -25,6 +28,8 @@ pub(crate) struct TestServer {
     store: Arc<dyn Store>,
     running: Running,
     tips: ChainTips,
+    /// The tables that it reads for others, each time it starts.
+    tables: Vec<DeclaredTables>,
     url: StoreUrl,
     _folder: TempDir,
     /// Keeps a channel open that nobody sends to.
@@ -69,9 +74,28 @@ impl TestServer {
     ) -> Self {
         let mut config = Config { auth: signed_with(SECRET), ..Config::default() };
         configure(&mut config);
+        Self::start_beside(store, news, folder, config, Vec::new()).await
+    }
+
+    /// Starts one that reads tables for others.
+    pub(crate) async fn start_with_tables(tables: Vec<DeclaredTables>) -> Self {
+        let folder = TempDir::new().unwrap();
+        let (store, news) = open(&folder).await;
+        let config = Config { auth: signed_with(SECRET), ..Config::default() };
+        Self::start_beside(store, news, folder, config, tables).await
+    }
+
+    async fn start_beside(
+        store: Arc<dyn Store>,
+        news: NewsReceiver,
+        folder: TempDir,
+        config: Config,
+        tables: Vec<DeclaredTables>,
+    ) -> Self {
         let tips = ChainTips::default();
-        let running = Running::start(&config, &store, news, &tips).await;
-        Self { config, store, running, tips, url: sqlite_in(&folder), _folder: folder, silence: None }
+        let running = Running::start(&config, &store, news, beside(&config, &tips, &tables)).await;
+        let url = sqlite_in(&folder);
+        Self { config, store, running, tips, tables, url, _folder: folder, silence: None }
     }
 
     /// Starts one on a store that fails on demand.
@@ -103,7 +127,8 @@ impl TestServer {
         self.store.close().await;
         let (store, news) = gapless_store::open(&self.url).await.unwrap();
         self.store = store;
-        self.running = Running::start(&self.config, &self.store, news, &self.tips).await;
+        let beside = beside(&self.config, &self.tips, &self.tables);
+        self.running = Running::start(&self.config, &self.store, news, beside).await;
     }
 
     /// What is told of the chains that are followed beside it.
@@ -266,7 +291,7 @@ impl TestServer {
 }
 
 impl Running {
-    async fn start(config: &Config, store: &Arc<dyn Store>, news: NewsReceiver, tips: &ChainTips) -> Self {
+    async fn start(config: &Config, store: &Arc<dyn Store>, news: NewsReceiver, beside: Beside) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -278,7 +303,7 @@ impl Running {
             config.clone(),
             Arc::clone(store),
             news,
-            tips.clone(),
+            beside,
             shutdown,
         ));
         Self { address, stop: Some(stop), task }
@@ -294,6 +319,10 @@ impl Running {
         self.begin_stop();
         within(&mut self.task).await.unwrap().unwrap();
     }
+}
+
+fn beside(config: &Config, tips: &ChainTips, tables: &[DeclaredTables]) -> Beside {
+    Beside { tips: tips.clone(), tables: Tables::new(tables.to_vec(), &config.auth.cursor_keys()).unwrap() }
 }
 
 async fn open(folder: &TempDir) -> (Arc<dyn Store>, NewsReceiver) {

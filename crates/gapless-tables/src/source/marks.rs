@@ -16,7 +16,8 @@ pub(super) struct Begun {
 /// How long the server may take to show the start of a transaction in its statistics.
 const SHOWN_AFTER_MICROS: i64 = 1_000_000;
 
-const SNAPSHOT: &str = "SELECT pg_current_snapshot()::text";
+/// The moment, and which table the name means now.
+const SNAPSHOT: &str = "SELECT pg_current_snapshot()::text, to_regclass($1)::oid";
 
 /// The oldest start of a transaction of this database that is open and may write, and the clock, in microseconds since 2000-01-01 UTC;
 /// and whether there are prepared transactions, whose start nobody knows.
@@ -49,8 +50,9 @@ impl Source {
                 kind.earliest_at(clock.saturating_sub(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)))
             });
         }
-        let snapshot: String =
-            client.query_one(&client.prepare_cached(SNAPSHOT).await?, &[]).await?.try_get(0)?;
+        let row = client.query_one(&client.prepare_cached(SNAPSHOT).await?, &[&self.table.relation]).await?;
+        self.check_oid(row.try_get(1)?)?;
+        let snapshot: String = row.try_get(0)?;
         let snapshot: Snapshot = snapshot
             .parse()
             .map_err(|error: gapless_core::SnapshotError| SourceError::Unavailable(error.to_string()))?;

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::net::Ipv4Addr;
 
-use gapless_server::{AuthConfig, ChainTips, Config, RunError};
+use gapless_server::{AuthConfig, Beside, Config, RunError};
 use gapless_store::StoreUrl;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -80,7 +80,7 @@ async fn an_open_gateway_does_not_run_beyond_loopback_whoever_starts_it() {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
     let config = Config { auth: AuthConfig::Open, ..Config::default() };
     let ended =
-        within(gapless_server::run(listener, config, store, news, ChainTips::default(), pending())).await;
+        within(gapless_server::run(listener, config, store, news, Beside::default(), pending())).await;
     assert!(matches!(ended, Err(RunError::OpenToTheWorld)), "{ended:?}");
 }
 

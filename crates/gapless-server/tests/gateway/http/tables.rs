@@ -1,0 +1,174 @@
+//! Tables over HTTP, from a real PostgreSQL.
+
+use gapless_tables::{DeclaredTables, TableConfig, install};
+use gapless_testkit::SharedPostgres;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio_postgres::NoTls;
+
+use super::api::Api;
+use crate::client::within;
+use crate::test_server::TestServer;
+
+const SYNC: &str = "/v1/tables/orders/sync";
+
+/// A gateway that reads a table of orders for others, and the table's database.
+struct Shop {
+    api: Api,
+    url: String,
+    sql: tokio_postgres::Client,
+}
+
+impl Shop {
+    async fn start() -> Self {
+        let url = SharedPostgres::from_environment().fresh_database();
+        let (sql, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let orders = "CREATE TABLE orders (id bigint PRIMARY KEY, status text, total numeric, paid boolean, updated_at timestamptz NOT NULL)";
+        sql.batch_execute(orders).await.unwrap();
+        let config = TableConfig::new("orders");
+        install(&url, config.clone(), true).await.unwrap();
+        let declared = DeclaredTables { url: url.clone(), connections: 2, tables: vec![config] };
+        let api = Api::of(TestServer::start_with_tables(vec![declared]).await).await;
+        Self { api, url, sql }
+    }
+
+    async fn execute(&self, statements: &str) {
+        self.sql.batch_execute(statements).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_until_nothing_is_left() {
+    let shop = Shop::start().await;
+    shop.execute("INSERT INTO orders SELECT n, 'new', 1.50, n = 2, '2026-01-01 00:00:00.000001+00' FROM generate_series(1, 3) n").await;
+    let backend = shop.api.service();
+    let first = backend.post(SYNC, &json!({"limit": 2})).await.done();
+    let row = json!({"id": "1", "status": "new", "total": "1.50", "paid": false, "updated_at": "2026-01-01 00:00:00.000001+00"});
+    assert_eq!(first["records"][0], json!({"op": "upsert", "row": row}));
+    assert_eq!((&first["has_more"], &first["consistency"]), (&json!(true), &json!("strict")));
+    let second = backend
+        .post("/sync", &json!({"table": "orders", "cursor": first["next_cursor"], "limit": 2}))
+        .await
+        .done();
+    assert_eq!((second["records"].as_array().unwrap().len(), &second["has_more"]), (1, &json!(false)));
+    shop.execute("DELETE FROM orders WHERE id = 3").await;
+    let third = backend.post(SYNC, &json!({"cursor": second["next_cursor"]})).await.done();
+    assert_eq!(third["records"], json!([{"op": "delete", "key": {"id": "3"}}]));
+    assert_eq!(third["schema_version"], first["schema_version"]);
+}
+
+#[tokio::test]
+async fn who_waits_is_answered_when_something_comes() {
+    let shop = Shop::start().await;
+    let backend = shop.api.service();
+    let first = backend.post(SYNC, &json!({})).await.done();
+    let request = json!({"cursor": first["next_cursor"], "wait_ms": 20_000});
+    let (answer, ()) = tokio::join!(
+        within(backend.post(SYNC, &request)),
+        shop.execute("INSERT INTO orders VALUES (1, 'new', 1, true, now())"),
+    );
+    assert_eq!(answer.done()["records"].as_array().unwrap().len(), 1);
+    backend.post(SYNC, &json!({"wait_ms": 20_001})).await.refused(400, "BAD_REQUEST");
+}
+
+#[tokio::test]
+async fn each_form_says_the_same() {
+    let shop = Shop::start().await;
+    shop.execute("INSERT INTO orders VALUES (7, 'new', 1.50, NULL, now())").await;
+    let accepting = async |kind: &str| {
+        let request = shop.api.service().with_header("accept", kind).request(Method::POST, SYNC);
+        let response = within(request.json(&json!({})).send()).await.unwrap();
+        assert_eq!(response.headers()["content-type"], kind);
+        response.bytes().await.unwrap()
+    };
+    let lines = accepting("application/x-ndjson").await;
+    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+    let (id, has_more) = (lines[0]["row"]["id"].as_str(), lines[1]["page"]["has_more"].as_bool());
+    assert_eq!((id, has_more), (Some("7"), Some(false)));
+    for (kind, key) in [
+        ("application/vnd.gapless.rows; values=text", b"7".as_slice()),
+        ("application/vnd.gapless.rows", &7_i64.to_be_bytes()),
+    ] {
+        let rows = accepting(kind).await;
+        let (length, rest) = rows.split_first_chunk::<4>().unwrap();
+        let (head, rows) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        let head: Value = serde_json::from_slice(head).unwrap();
+        assert_eq!((&head["records"], &head["has_more"]), (&json!(1), &json!(false)));
+        let op = if kind.ends_with("text") { b"0".as_slice() } else { &[0, 0] };
+        let field = |value: &[u8]| {
+            let length = i32::try_from(value.len()).unwrap();
+            [length.to_be_bytes().as_slice(), value].concat()
+        };
+        let expected = [6_i16.to_be_bytes().to_vec(), field(op), field(key)].concat();
+        assert!(rows.starts_with(&expected), "{rows:?}");
+    }
+    let image = shop.api.service().with_header("accept", "image/png");
+    image.post(SYNC, &json!({})).await.refused(400, "BAD_REQUEST");
+}
+
+#[tokio::test]
+async fn a_table_is_read_by_those_whose_token_says_so() {
+    let shop = Shop::start().await;
+    let with = |scope: &str| {
+        let token = shop.api.short_token("reporter", scope, std::time::Duration::from_secs(60));
+        shop.api.with_token(&token)
+    };
+    with("read:table:orders").post(SYNC, &json!({})).await.done();
+    assert_eq!(with("read:table:*").get("/v1/tables/orders").await.done()["key"], json!(["id"]));
+    let message = with("read:table:users").post(SYNC, &json!({})).await.refused(403, "FORBIDDEN");
+    assert!(message.contains("read:table:orders"), "{message}");
+    shop.api.user("alice").get("/v1/tables/orders").await.refused(403, "FORBIDDEN");
+    shop.api.service().post("/v1/tables/nothing/sync", &json!({})).await.refused(404, "NOT_FOUND");
+    shop.api.service().post("/sync", &json!({})).await.refused(400, "BAD_REQUEST");
+    shop.api.service().post(SYNC, &json!({"table": "other"})).await.refused(400, "BAD_REQUEST");
+}
+
+// Table behaviour 9
+#[tokio::test]
+async fn a_cursor_that_can_not_be_used_is_named_and_nothing_is_read() {
+    let shop = Shop::start().await;
+    let backend = shop.api.service();
+    let cursor = backend.post(SYNC, &json!({})).await.done()["next_cursor"].as_str().unwrap().to_owned();
+    for bad in ["", "garbage", &cursor[1..], &format!("{cursor}A")] {
+        let message = backend.post(SYNC, &json!({"cursor": bad})).await.refused(400, "CURSOR_INVALID");
+        assert!(message.contains("next_cursor"), "{message}");
+    }
+    shop.execute(
+        "ALTER TABLE orders RENAME TO old; CREATE TABLE orders (LIKE old INCLUDING ALL); DROP TABLE old",
+    )
+    .await;
+    install(&shop.url, TableConfig::new("orders"), true).await.unwrap();
+    let message = backend.post(SYNC, &json!({ "cursor": cursor })).await.refused(409, "EPOCH_CHANGED");
+    assert!(message.contains("begin anew"), "{message}");
+}
+
+// Table behaviour 11
+#[tokio::test]
+async fn a_source_that_fails_is_told_and_the_cursor_goes_on_afterwards() {
+    let shop = Shop::start().await;
+    let backend = shop.api.service();
+    let first = backend.post(SYNC, &json!({})).await.done();
+    shop.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    .await;
+    shop.execute("INSERT INTO orders VALUES (1, 'new', 1, true, now())").await;
+    let request = json!({"cursor": first["next_cursor"]});
+    let mut answer = backend.post(SYNC, &request).await;
+    while answer.status == 503 {
+        answer = backend.post(SYNC, &request).await;
+    }
+    assert_eq!(answer.done()["records"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_column_that_is_added_is_there_at_the_next_look() {
+    let shop = Shop::start().await;
+    let backend = shop.api.service();
+    let first = backend.post(SYNC, &json!({})).await.done();
+    shop.execute("ALTER TABLE orders ALTER COLUMN total TYPE text; INSERT INTO orders VALUES (1, 'new', 'x', true, now())").await;
+    let second = backend.post(SYNC, &json!({"cursor": first["next_cursor"]})).await.done();
+    assert_eq!(second["records"][0]["row"]["total"], "x");
+}
