@@ -18,6 +18,7 @@ mod chain_events;
 mod chains;
 mod conversations;
 mod cors;
+mod digests;
 mod entries;
 mod events;
 mod health;
@@ -51,6 +52,7 @@ pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gatewa
         .routes(routes!(tables::show))
         .routes(routes!(tables::sync))
         .routes(routes!(tables::sync_named))
+        .routes(routes!(digests::digest))
         .routes(routes!(admin::trim))
         .routes(routes!(admin::raise_epoch))
         .routes(routes!(admin::raise_all_epochs))

@@ -3,6 +3,7 @@
 //! [`Source`] reads a table page by page so that no change is missed, however late it is committed; what that takes is decided by
 //! [`gapless_core::TableCursor`].
 
+mod digest;
 mod quoting;
 mod served;
 mod source;
@@ -15,6 +16,6 @@ pub use source::{
     SourceError, TableConfig,
 };
 pub use wire::{
-    BINARY_ROWS, Column, Consistency, CustomType, Deletes, NDJSON, PageHead, SourceName, TEXT_ROWS,
-    TableDescription,
+    BINARY_ROWS, Column, Consistency, CustomType, Deletes, KeyRange, NDJSON, PageHead, RangeDigest,
+    RowDigest, SourceName, TEXT_ROWS, TableDescription,
 };

@@ -20,6 +20,7 @@ use self::table::SourceTable;
 use crate::wire::{Consistency, PageHead, TableDescription};
 
 mod catalog;
+mod compare;
 mod cursor_kind;
 mod declaration;
 mod encoding;

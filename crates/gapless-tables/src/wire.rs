@@ -136,3 +136,34 @@ pub struct PageHead {
     /// See [`TableDescription::schema_version`].
     pub schema_version: String,
 }
+
+/// Rows whose keys lie behind one and at or before another, in the order that the database gives keys. Each key is the texts of its
+/// columns.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRange {
+    /// The key before the first row; none begins with the first there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<String>>,
+    /// The last key; none goes on to the last there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<Vec<String>>,
+}
+
+/// What says whether two ranges hold the same rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RangeDigest {
+    /// How many rows there are.
+    pub rows: i64,
+    /// The sum of their hashes, as a decimal number.
+    pub digest: String,
+}
+
+/// What says whether two rows are the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowDigest {
+    /// The texts of the key's columns.
+    pub key: Vec<String>,
+    /// The hash of the row, as a decimal number.
+    pub digest: String,
+}

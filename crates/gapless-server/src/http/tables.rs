@@ -117,7 +117,11 @@ pub(crate) async fn sync_named(
 }
 
 /// The table of a name, for those who may read it.
-fn served<'a>(gateway: &'a Gateway, identity: &Identity, name: &str) -> Result<&'a Served, Refusal> {
+pub(super) fn served<'a>(
+    gateway: &'a Gateway,
+    identity: &Identity,
+    name: &str,
+) -> Result<&'a Served, Refusal> {
     identity.check_reads_table(name)?;
     gateway.tables().get(name).ok_or_else(|| {
         let names: Vec<&str> = gateway.tables().iter().map(Served::name).collect();

@@ -11,11 +11,12 @@ use deadpool_postgres::{
 use gapless_postgres::{CONNECT_PATIENCE, Connector, Parts, UrlError};
 
 use super::catalog::{self, Cluster};
+use crate::digest::TEXTS;
 
 /// How long a page waits for a connection.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What each connection is set to. Values are texts of one form, whatever the database's own settings; nothing is written; plans go by
+/// What each connection is set to, beside the form of texts: nothing is written; plans go by
 /// the indexes, however small the table was when they were made.
 const SESSION: &str = "
     SET default_transaction_read_only = on;
@@ -23,12 +24,6 @@ const SESSION: &str = "
     SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '10s';
     SET standard_conforming_strings = on;
-    SET TimeZone = 'UTC';
-    SET DateStyle = 'ISO, YMD';
-    SET IntervalStyle = 'postgres';
-    SET bytea_output = 'hex';
-    SET extra_float_digits = 1;
-    SET xmlbinary = 'base64';
     SET search_path = '';
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off;
@@ -96,6 +91,7 @@ impl deadpool_postgres::Connect for Connects {
     fn connect(&self, _: &tokio_postgres::Config) -> Connecting<'_> {
         Box::pin(async move {
             let (client, driver) = self.0.connect().await?;
+            client.batch_execute(TEXTS).await?;
             client.batch_execute(SESSION).await?;
             Ok((client, driver))
         })

@@ -16,7 +16,10 @@ async fn order_100_is_paid_after_it_was_read() {
         reader.catch_up(&source, 50).await;
         shop.execute("UPDATE orders SET status = 'completed', updated_at = '2026-01-02' WHERE id = 100")
             .await;
-        assert_eq!(reader.catch_up(&source, 50).await, ["100 completed"], "{consistency}");
+        let came = reader.catch_up(&source, 50).await;
+        // In watched mode others may come again: transactions of other databases count, too.
+        assert!(came.contains(&"100 completed".to_owned()), "{consistency}: {came:?}");
+        assert!(consistency == Consistency::Watched || came.len() == 1, "{consistency}: {came:?}");
     }
 }
 
@@ -99,7 +102,8 @@ async fn a_soft_delete_is_one() {
     let mut reader = Reader::default();
     reader.catch_up(&source, 10).await;
     shop.execute("UPDATE orders SET deleted_at = now(), updated_at = now() WHERE id = 2").await;
-    assert_eq!(reader.catch_up(&source, 10).await, ["2 deleted"]);
+    assert!(reader.catch_up(&source, 10).await.contains(&"2 deleted".to_owned()));
+    assert_eq!(reader.held.keys().collect::<Vec<_>>(), ["1"]);
 }
 
 // Table behaviour 8
