@@ -3,9 +3,13 @@
 //! [`Postgres`] is a private PostgreSQL that can be killed and brought back, [`SharedPostgres`] the one that
 //! `cargo xtask test` starts for all tests, [`Gateway`] a running `gapless serve`, [`ChainNode`] a node of a chain, and [`FaultyProxy`] the network
 //! between a client and it. Everything is blocking and joins what it started when dropped.
+//!
+//! With the feature `busy-table` there is `BusyTable`, a table while many write. It is async, as what reads such a table is.
 
 mod anvil;
 mod browser;
+#[cfg(feature = "busy-table")]
+mod busy_table;
 mod chain_node;
 mod faulty_proxy;
 mod gateway;
@@ -19,6 +23,8 @@ pub use anvil::{ANVIL_PACKAGE, GAPLESS_TEST_ANVIL, anvil_binary, anvil_command, 
 pub use browser::{
     BROWSER_PACKAGE, GAPLESS_TEST_BROWSER, browser_folder, chromium_binary, has_browser_package,
 };
+#[cfg(feature = "busy-table")]
+pub use busy_table::{BusyTable, BusyTableConfig, TrueRow, Work, Writers};
 pub use chain_node::ChainNode;
 pub use faulty_proxy::{FaultyProxy, Link};
 pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};

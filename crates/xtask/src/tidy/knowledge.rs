@@ -11,7 +11,7 @@ const PURE_CRATES: [&str; 2] = ["gapless-proto", "gapless-core"];
 
 /// A string that begins like a statement.
 const SQL: &str = r#""\s*(?i:select\b[^"]*\bfrom\b|select\s*$|insert into\b|update \w+ set\b|delete from\b|(create|alter|drop) table\b)"#;
-const KNOW_SQL: [&str; 4] = ["gapless-store", "gapless-tables", "gapless-lab", "xtask"];
+const KNOW_SQL: [&str; 5] = ["gapless-store", "gapless-tables", "gapless-testkit", "gapless-lab", "xtask"];
 
 fn impure_decisions(tree: &Tree) -> Complaints {
     let impure = Regex::new(IMPURE).unwrap();
