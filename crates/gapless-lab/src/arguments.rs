@@ -31,9 +31,9 @@ pub(crate) enum Command {
     Experiment {
         /// Which experiments
         suite: Suite,
-        /// On which store
-        #[arg(long, default_value = "sqlite")]
-        store: StoreKind,
+        /// On which store; without it on SQLite, and tables on PostgreSQL, the only one that has them
+        #[arg(long)]
+        store: Option<StoreKind>,
         /// Where to write the result as a page
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,

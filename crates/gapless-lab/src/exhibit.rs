@@ -1,4 +1,4 @@
-//! What an experiment measured, beside what it compared: tables and histograms.
+//! What an experiment measured, beside what it compared: tables, histograms, bars and lines.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -28,6 +28,33 @@ pub(crate) enum Exhibit {
         /// How often it happened in each, from the first on.
         counts: Vec<u64>,
     },
+    /// A number for each of several things.
+    Bars {
+        /// What it shows.
+        title: String,
+        /// The things, and their numbers.
+        bars: Vec<(String, u64)>,
+    },
+    /// How several things grow with another.
+    Lines {
+        /// What it shows.
+        title: String,
+        /// With what they grow.
+        across: String,
+        /// How much there was of that each time.
+        places: Vec<u64>,
+        /// The things.
+        lines: Vec<Line>,
+    },
+}
+
+/// One thing that grows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Line {
+    /// What it is.
+    pub(crate) name: String,
+    /// How large it was at each place.
+    pub(crate) values: Vec<f64>,
 }
 
 impl Exhibit {
@@ -70,13 +97,43 @@ impl Display for Exhibit {
                 writeln!(formatter, "{title}")?;
                 let most = counts.iter().copied().max().unwrap_or(0).max(1);
                 for (step, count) in (0..).zip(counts) {
-                    let bar = "█".repeat((count * BAR_MAX).div_ceil(most) as usize);
-                    writeln!(formatter, "{:>7} ms {count:>6} {bar}", step * step_ms)?;
+                    writeln!(formatter, "{:>7} ms {count:>6} {}", step * step_ms, bar(*count, most))?;
                 }
                 Ok(())
             }
+            Self::Bars { title, bars } => {
+                let most = bars.iter().map(|(_, number)| *number).max().unwrap_or(0).max(1);
+                let rows = bars
+                    .iter()
+                    .map(|(name, number)| vec![name.clone(), number.to_string(), bar(*number, most)]);
+                let heading = ["of", "number", ""].map(str::to_owned).to_vec();
+                write!(formatter, "{title}\n{}", Table::of(heading, rows.collect()))
+            }
+            Self::Lines { title, across, places, lines } => {
+                let (heading, rows) = cells_of_lines(across, places, lines);
+                write!(formatter, "{title}\n{}", Table::of(heading, rows))
+            }
         }
     }
+}
+
+fn bar(number: u64, most: u64) -> String {
+    "█".repeat((number * BAR_MAX).div_ceil(most) as usize)
+}
+
+/// A heading with a column for each line, and a row for each place.
+pub(crate) fn cells_of_lines(
+    across: &str,
+    places: &[u64],
+    lines: &[Line],
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let names = lines.iter().map(|line| line.name.clone());
+    let heading = std::iter::once(across.to_owned()).chain(names).collect();
+    let row = |(index, place): (usize, &u64)| {
+        let values = lines.iter().map(|line| line.values.get(index).map(f64::to_string).unwrap_or_default());
+        std::iter::once(place.to_string()).chain(values).collect()
+    };
+    (heading, places.iter().enumerate().map(row).collect())
 }
 
 #[cfg(test)]
@@ -94,5 +151,29 @@ mod tests {
 
         let long = Exhibit::histogram("back", &[0, 9_999]);
         assert!(matches!(long, Exhibit::Histogram { step_ms: 200, .. }), "{long:?}");
+    }
+
+    #[test]
+    fn the_longest_bar_is_as_long_as_a_bar_can_be_and_none_is_hidden() {
+        let bars = [("all", 1_000), ("one", 1), ("none", 0)];
+        let bars = bars.map(|(name, number)| (name.to_owned(), number)).to_vec();
+        let text = Exhibit::Bars { title: "lost".to_owned(), bars }.to_string();
+        let lengths: Vec<_> = text.lines().skip(3).map(|line| line.matches('█').count()).collect();
+        assert_eq!(lengths, [BAR_MAX as usize, 1, 0]);
+    }
+
+    #[test]
+    fn lines_have_a_row_for_each_place() {
+        let line = |name: &str, values: &[f64]| Line { name: name.to_owned(), values: values.to_vec() };
+        let lines = Exhibit::Lines {
+            title: "latency".to_owned(),
+            across: "depth".to_owned(),
+            places: vec![0, 100],
+            lines: vec![line("flat", &[0.1, 0.2]), line("steep", &[1.0, 25.0])],
+        };
+        assert_eq!(
+            lines.to_string(),
+            "latency\ndepth  flat  steep\n─────  ────  ─────\n0      0.1   1\n100    0.2   25\n"
+        );
     }
 }

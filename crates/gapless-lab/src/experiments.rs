@@ -1,14 +1,15 @@
 //! The experiments, and the strategies that are known to be broken.
 //!
-//! Each begins with a database and a server of its own. A negative control runs a strategy that others use; it is as expected when
-//! that strategy fails, which also shows that the experiment can see the failure.
+//! Each begins with a database of its own and, unless it is about tables, a server of its own. A negative control runs a strategy
+//! that others use; it is as expected when that strategy fails, which also shows that the experiment can see the failure.
 
 mod ordering;
 mod realtime;
+mod tables;
 
 use clap::ValueEnum;
 
-use crate::database::Databases;
+use crate::database::{Databases, StoreKind};
 use crate::finding::Finding;
 use crate::network::Network;
 use crate::progress::Progress;
@@ -20,6 +21,8 @@ pub(crate) enum Suite {
     Ordering,
     /// Events of a chain that can be taken back, under absences, reorgs, restarts and slow readers.
     Realtime,
+    /// Reading a table while many write it. Of PostgreSQL.
+    Tables,
 }
 
 /// Under what the experiments of a suite run.
@@ -58,6 +61,15 @@ impl Suite {
         match self {
             Self::Ordering => "ordering",
             Self::Realtime => "realtime",
+            Self::Tables => "tables",
+        }
+    }
+
+    /// On which store it runs when none is named.
+    pub(crate) const fn store(self) -> StoreKind {
+        match self {
+            Self::Ordering | Self::Realtime => StoreKind::Sqlite,
+            Self::Tables => StoreKind::Postgres,
         }
     }
 }
@@ -76,6 +88,10 @@ pub(crate) async fn run(
         }
         Suite::Realtime => {
             let all = realtime::Experiment::ALL;
+            run_all(all, |one| one.name(), only, async |one| one.find(databases, conditions).await).await
+        }
+        Suite::Tables => {
+            let all = tables::Experiment::ALL;
             run_all(all, |one| one.name(), only, async |one| one.find(databases, conditions).await).await
         }
     }

@@ -24,6 +24,11 @@ impl Latencies {
         Ok(self.0.add(&other.0)?)
     }
 
+    /// Whether nothing was kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// That which so many of a hundred don't pass, in milliseconds.
     pub(crate) fn percentile_ms(&self, percent: f64) -> f64 {
         self.0.value_at_percentile(percent) as f64 / 1_000.0

@@ -76,6 +76,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             };
             let size = if long { Size::Long } else { Size::Short };
             let conditions = Conditions { network, size, clients };
+            let store = store.unwrap_or(suite.store());
             let databases = Databases::ready(store, postgres).await?;
             let findings = experiments::run(suite, &databases, conditions, only.as_deref()).await;
             let report = Report::new(suite.name(), store.name(), findings).over(network.name());

@@ -1,5 +1,6 @@
 //! What the experiments came to: for the screen, for programs, and as a page.
 
+mod drawing;
 mod html;
 
 use std::fmt::{self, Display, Formatter};

@@ -28,6 +28,30 @@ fn the_experiments_about_chains_are_as_expected_on_postgres() {
     assert_as_expected("realtime", "postgres");
 }
 
+#[test]
+fn each_usual_way_to_read_a_busy_table_fails_as_predicted() {
+    let report = experiment_report("tables", "postgres", &[]);
+    assert_eq!(report["verdict"], "as_expected", "{report:#}");
+    let strategies = &report["experiments"][0];
+    let failing = strategies["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["observed"].as_str().is_some_and(|faults| faults.contains("missing")));
+    assert_eq!(failing.count(), 8, "{report:#}");
+    for drawing in [&strategies["exhibits"][1]["bars"], &report["experiments"][1]["exhibits"][0]["lines"]] {
+        assert!(!drawing.as_array().unwrap().is_empty(), "{report:#}");
+    }
+}
+
+#[test]
+fn tables_are_not_read_on_sqlite() {
+    let report = experiment_report("tables", "sqlite", &[]);
+    for experiment in report["experiments"].as_array().unwrap() {
+        assert_eq!(experiment["failure"], "this needs PostgreSQL");
+    }
+}
+
 // Chain behaviour 2
 #[test]
 fn who_was_away_is_told_the_same_over_a_far_network() {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::drawing;
 use super::{Judged, Report};
-use crate::exhibit::Exhibit;
+use crate::exhibit::{Exhibit, cells_of_lines};
 
 const STYLE: &str = "
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1c1c1c; }
@@ -60,55 +61,27 @@ fn add_experiment(page: &mut String, judged: &Judged) {
 }
 
 fn add_exhibit(page: &mut String, exhibit: &Exhibit) {
-    match exhibit {
-        Exhibit::Table { title, heading, rows } => {
-            let row = |cells: &[String], tag: &str| {
-                let cells: String =
-                    cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
-                format!("<tr>{cells}</tr>\n")
-            };
-            let body: String = rows.iter().map(|cells| row(cells, "td")).collect();
-            page.push_str(&format!(
-                "<h3>{}</h3>\n<table>\n{}{body}</table>\n",
-                escaped(title),
-                row(heading, "th")
-            ));
+    let (title, content) = match exhibit {
+        Exhibit::Table { title, heading, rows } => (title, table(heading, rows)),
+        Exhibit::Histogram { title, step_ms, counts } => (title, drawing::histogram(*step_ms, counts)),
+        Exhibit::Bars { title, bars } => (title, drawing::bars(bars)),
+        Exhibit::Lines { title, across, places, lines } => {
+            let (heading, rows) = cells_of_lines(across, places, lines);
+            (title, drawing::lines(across, places, lines) + &table(&heading, &rows))
         }
-        Exhibit::Histogram { title, step_ms, counts } => {
-            page.push_str(&format!("<h3>{}</h3>\n{}", escaped(title), bars(*step_ms, counts)));
-        }
-    }
+    };
+    page.push_str(&format!("<h3>{}</h3>\n{content}", escaped(title)));
 }
 
-/// A drawing with a bar for each stretch of time, which tells its count when it is pointed at.
-fn bars(step_ms: u64, counts: &[u64]) -> String {
-    const WIDTH: f64 = 900.0;
-    const HEIGHT: f64 = 220.0;
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
-    let width = WIDTH / counts.len().max(1) as f64;
-    let bars: String = (0_u32..)
-        .zip(counts)
-        .map(|(index, count)| {
-            let height = HEIGHT * *count as f64 / most as f64;
-            format!(
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\"><title>{count} at {} ms</title></rect>",
-                f64::from(index) * width,
-                HEIGHT - height,
-                (width - 1.0).max(0.5),
-                u64::from(index) * step_ms,
-            )
-        })
-        .collect();
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\">{bars}<text x=\"0\" y=\"{:.0}\">0 ms</text>\
-         <text x=\"{WIDTH}\" y=\"{:.0}\" text-anchor=\"end\">{} ms; the longest bar is {most}</text></svg>\n",
-        HEIGHT + 20.0,
-        HEIGHT + 16.0,
-        HEIGHT + 16.0,
-        step_ms * counts.len() as u64,
-    )
+fn table(heading: &[String], rows: &[Vec<String>]) -> String {
+    let row = |cells: &[String], tag: &str| {
+        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let body: String = rows.iter().map(|cells| row(cells, "td")).collect();
+    format!("<table>\n{}{body}</table>\n", row(heading, "th"))
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

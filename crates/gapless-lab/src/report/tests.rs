@@ -1,5 +1,5 @@
 use super::*;
-use crate::exhibit::Exhibit;
+use crate::exhibit::{Exhibit, Line};
 use crate::finding::Check;
 
 #[test]
@@ -67,6 +67,31 @@ fn what_was_measured_beside_is_shown_everywhere() {
     let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
     assert_eq!(json["network"], "far");
     assert_eq!(json["experiments"][0]["exhibits"][0]["counts"], serde_json::json!([1, 2]));
+}
+
+#[test]
+fn what_grows_is_drawn_and_told_in_numbers() {
+    let mut measured = finding("00-a", vec![Check::exactly("holes", 0, 0)]);
+    let line = Line { name: "a < b".to_owned(), values: vec![0.5, 20.0] };
+    measured.exhibits = vec![
+        Exhibit::Lines {
+            title: "cost".to_owned(),
+            across: "depth".to_owned(),
+            places: vec![0, 9],
+            lines: vec![line],
+        },
+        Exhibit::Bars { title: "lost".to_owned(), bars: vec![("c > d".to_owned(), 3)] },
+    ];
+    let report = Report::new("tables", "postgres", vec![measured]);
+
+    let page = report.html();
+    assert_eq!(page.matches("<polyline").count(), 1, "{page}");
+    assert!(page.contains("<th>a &lt; b</th>") && page.contains("<td>9</td><td>20</td>"), "{page}");
+    assert!(page.contains("c &gt; d"), "{page}");
+    let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+    let exhibits = &json["experiments"][0]["exhibits"];
+    assert_eq!(exhibits[0]["lines"][0]["values"], serde_json::json!([0.5, 20.0]));
+    assert_eq!(exhibits[1]["bars"], serde_json::json!([["c > d", 3]]));
 }
 
 #[test]
