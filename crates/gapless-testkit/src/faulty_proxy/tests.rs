@@ -1,4 +1,5 @@
 use super::*;
+use crate::free_port;
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -129,8 +130,8 @@ fn later_connections_go_to_the_new_upstream_and_old_ones_stay() {
 
 #[test]
 fn a_client_of_a_server_that_is_gone_is_reset() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let proxy = FaultyProxy::start(gone).unwrap();
+    // The kernel gives no such port to the proxy, which would then be its own server.
+    let proxy = FaultyProxy::start(SocketAddr::from(([127, 0, 0, 1], free_port()))).unwrap();
     assert_eq!(read_failure(&mut connect(&proxy)), ErrorKind::ConnectionReset);
 }
 
