@@ -1,6 +1,7 @@
 //! The benchmarks: each measures gapless and what it is held against in the same run, in turns.
 
 mod append;
+mod big_table;
 mod chain_backfill;
 mod chain_latency;
 mod disk;
@@ -14,6 +15,7 @@ mod reading_session;
 mod replay;
 mod rows;
 mod send_latency;
+mod table_page;
 
 use clap::ValueEnum;
 
@@ -38,6 +40,8 @@ pub(crate) enum Bench {
     ChainLatency,
     /// 100,000 missed events over WebSocket, and what 1,000 clients that come back cost the database
     Replay,
+    /// Pages of 100 rows of a table of a million, from the source and over HTTP
+    TablePage,
 }
 
 /// How much is measured.
@@ -74,6 +78,7 @@ pub(crate) async fn run(
         Bench::ChainBackfill => chain_backfill::run(scale, postgres_url).await,
         Bench::ChainLatency => chain_latency::run(scale, postgres_url).await,
         Bench::Replay => replay::run(scale, postgres_url).await,
+        Bench::TablePage => table_page::run(scale, postgres_url).await,
     }?;
     Ok(match scale {
         Scale::Full => figures,

@@ -104,6 +104,11 @@ fn replay_runs() {
     assert_figures("replay");
 }
 
+#[test]
+fn table_page_runs() {
+    assert_figures("table-page");
+}
+
 fn assert_as_expected(suite: &str, store: &str) {
     let report = experiment_report(suite, store, &[]);
     assert!(report["experiments"].as_array().unwrap().len() >= 8);

@@ -2,6 +2,7 @@
 
 mod depth;
 mod fault;
+mod gapless;
 mod holding;
 mod paging;
 mod push;

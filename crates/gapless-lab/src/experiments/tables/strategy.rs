@@ -1,9 +1,11 @@
 //! The ways to read a table that are run side by side.
 
+use gapless_tables::Consistency;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::fault::{Fault, Prediction};
+use super::gapless::Gapless;
 use super::holding::Holding;
 use super::paging::{Cursor, Paging};
 use super::push::Push;
@@ -28,10 +30,14 @@ pub(super) enum Strategy {
     Compound,
     /// The same, one second behind.
     Delayed,
+    /// gapless, with rows that are stamped with their transaction.
+    GaplessStrict,
+    /// gapless, without any change to the table but for the deletes.
+    GaplessWatched,
 }
 
 impl Strategy {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::OffsetPages,
         Self::IdAfter,
         Self::TimeAfter,
@@ -40,6 +46,8 @@ impl Strategy {
         Self::Push,
         Self::Compound,
         Self::Delayed,
+        Self::GaplessStrict,
+        Self::GaplessWatched,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -52,6 +60,8 @@ impl Strategy {
             Self::Push => "push without replay",
             Self::Compound => "(updated_at, id) >",
             Self::Delayed => "(updated_at, id) >, 1 s behind",
+            Self::GaplessStrict => "gapless, strict",
+            Self::GaplessWatched => "gapless, watched",
         }
     }
 
@@ -75,6 +85,9 @@ impl Strategy {
             Self::Compound => Prediction { certain: &[Missing, Stale, Phantom], possible: &[] },
             // The same, of transactions that are open for more than the second. Few of them update.
             Self::Delayed => Prediction { certain: &[Missing, Phantom], possible: &[Stale] },
+            Self::GaplessStrict => Prediction { certain: &[], possible: &[] },
+            // Of transactions that were open at the pass before, it can't tell what they have delivered.
+            Self::GaplessWatched => Prediction { certain: &[Repeated], possible: &[] },
         }
     }
 
@@ -91,6 +104,12 @@ impl Strategy {
                 readers.spawn(async move { Ok((self, push.read(finish).await?)) });
                 return Ok(());
             }
+            Self::GaplessStrict => {
+                return self.start_gapless(Consistency::Strict, database, readers, finish).await;
+            }
+            Self::GaplessWatched => {
+                return self.start_gapless(Consistency::Watched, database, readers, finish).await;
+            }
             Self::OffsetPages => Cursor::offset(),
             Self::IdAfter => Cursor::id(),
             Self::TimeAfter => Cursor::time_after(),
@@ -101,6 +120,17 @@ impl Strategy {
         };
         let paging = Paging::prepare(database.postgres().await?, cursor).await?;
         readers.spawn(async move { Ok((self, paging.read(finish).await?)) });
+        Ok(())
+    }
+    async fn start_gapless(
+        self,
+        consistency: Consistency,
+        database: &Database,
+        readers: &mut JoinSet<anyhow::Result<(Self, Holding)>>,
+        finish: watch::Receiver<bool>,
+    ) -> anyhow::Result<()> {
+        let gapless = Gapless::open(&database.url(), consistency).await?;
+        readers.spawn(async move { Ok((self, gapless.read(finish).await?)) });
         Ok(())
     }
 }
