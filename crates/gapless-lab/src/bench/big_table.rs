@@ -34,7 +34,8 @@ pub(super) async fn make_plain(database: &Database, rows: u64) -> anyhow::Result
     let sql = database.postgres().await?;
     sql.batch_execute(CREATE).await?;
     insert(database, 1, rows).await?;
-    sql.batch_execute("CREATE INDEX ON events (updated_at, id); VACUUM ANALYZE events").await?;
+    sql.batch_execute("CREATE INDEX ON events (updated_at, id)").await?;
+    sql.batch_execute("VACUUM ANALYZE events").await?;
     Ok(())
 }
 
