@@ -71,7 +71,7 @@ impl Connection {
     async fn exchange(&mut self, request: &str) -> anyhow::Result<String> {
         self.stream.write_all(request.as_bytes()).await?;
         let (mut status, mut length) = (String::new(), 0);
-        self.stream.read_line(&mut status).await?;
+        ensure!(self.stream.read_line(&mut status).await? > 0, "the server has closed the connection");
         loop {
             let mut line = String::new();
             self.stream.read_line(&mut line).await?;
