@@ -15,6 +15,7 @@ mod reading_session;
 mod replay;
 mod rows;
 mod send_latency;
+mod table_cost;
 mod table_page;
 
 use clap::ValueEnum;
@@ -42,6 +43,8 @@ pub(crate) enum Bench {
     Replay,
     /// Pages of 100 rows of a table of a million, from the source and over HTTP
     TablePage,
+    /// What being read in strict mode costs the writers of a table
+    TableCost,
 }
 
 /// How much is measured.
@@ -79,6 +82,7 @@ pub(crate) async fn run(
         Bench::ChainLatency => chain_latency::run(scale, postgres_url).await,
         Bench::Replay => replay::run(scale, postgres_url).await,
         Bench::TablePage => table_page::run(scale, postgres_url).await,
+        Bench::TableCost => table_cost::run(scale, postgres_url).await,
     }?;
     Ok(match scale {
         Scale::Full => figures,

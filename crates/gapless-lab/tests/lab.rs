@@ -105,6 +105,11 @@ fn replay_runs() {
 }
 
 #[test]
+fn table_cost_runs() {
+    assert_figures("table-cost");
+}
+
+#[test]
 fn table_page_runs() {
     assert_figures("table-page");
 }
