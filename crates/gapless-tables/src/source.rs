@@ -5,9 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use deadpool_postgres::{Object, PoolError};
 use futures_util::TryStreamExt as _;
-use gapless_core::{Place, TableCursor, TableStep};
+use gapless_core::{Mark, Place, Snapshot, TableCursor, TableStep};
 use gapless_postgres::UrlError;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
 use self::cursor_kind::CursorKind;
@@ -15,8 +14,9 @@ use self::declaration::DELAY_MS_DEFAULT;
 use self::encoding::Encoder;
 use self::pool::SourcePool;
 use self::raw::Raw;
-use self::statements::{LEADING, Param, Reading};
+use self::statements::{LEADING, Reading, Statement, Values};
 use self::table::SourceTable;
+use crate::quoting::identifier;
 use crate::wire::{Consistency, PageHead, TableDescription};
 
 mod catalog;
@@ -131,19 +131,67 @@ impl Source {
         keys: CursorKeys,
     ) -> Result<Self, SourceError> {
         let client = pool.get().await?;
-        let found = catalog::find(&client, &config, table::STAMP).await?;
+        let found = catalog::find(&client, &config).await?;
         let table = SourceTable::new(config, found);
         install::check(&client, &table).await?;
-        Ok(Self { table, pool, keys })
+        let source = Self { table, pool, keys };
+        source.settle(&client).await?;
+        source.try_statement(&client).await?;
+        Ok(source)
+    }
+
+    /// Sets a connection to compare keys as their types do, where that isn't a matter of PostgreSQL itself.
+    async fn settle(&self, client: &Client) -> Result<(), SourceError> {
+        let schemas: Vec<String> =
+            self.table.found.operator_schemas.iter().map(|schema| identifier(schema)).collect();
+        if !schemas.is_empty() {
+            client.batch_execute(&format!("SET search_path = pg_catalog, {}", schemas.join(", "))).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads nothing, to learn whether the filter makes sense and the role may read.
+    async fn try_statement(&self, client: &Client) -> Result<(), SourceError> {
+        let reading =
+            Reading { table: &self.table, values: Values::Text, limit: 0, before: None, fence: None };
+        let mut cursor = TableCursor::since(0);
+        cursor.begin(Mark { snapshot: Snapshot::default(), oldest_start: None });
+        let Some(statement) = reading.statement(cursor.step()) else { return Ok(()) };
+        match client.query(&statement.sql, &statement.borrowed()).await {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let refused = self.refused(error);
+                let SourceError::Changed(reason) = refused else { return Err(refused) };
+                Err(self.unreadable(&reason))
+            }
+        }
+    }
+
+    /// What it means that the database doesn't read rows.
+    fn refused(&self, error: tokio_postgres::Error) -> SourceError {
+        let Some(refusal) = error.as_db_error() else { return error.into() };
+        match refusal.code().code().get(..2) {
+            // A value that the filter stumbles over.
+            Some("22") => self.unreadable(refusal.message()),
+            // A column, right or operator that isn't there, or not any more.
+            Some("42" | "0A" | "3F") => SourceError::Changed(refusal.message().to_owned()),
+            _ => error.into(),
+        }
+    }
+
+    fn unreadable(&self, reason: &str) -> SourceError {
+        let problem = format!("its rows can't be read: {reason}; mend that");
+        SetupError::Wrong { table: self.table.config.name.clone(), problem }.into()
     }
 
     /// A connection, if it still leads to where the table was found.
     async fn connection(&self) -> Result<Object, SourceError> {
         let client = self.pool.get().await?;
-        match self.pool.cluster() == Some(self.table.found.cluster) {
-            true => Ok(client),
-            false => Err(SourceError::Changed("the database was replaced by another".to_owned())),
+        if self.pool.cluster() != Some(self.table.found.cluster) {
+            return Err(SourceError::Changed("the database was replaced by another".to_owned()));
         }
+        self.settle(&client).await?;
+        Ok(client)
     }
 
     /// What a copy of the table needs to be.
@@ -210,6 +258,7 @@ impl Source {
                 values: request.form.values(),
                 limit: i64::try_from(room + 1).unwrap_or(i64::MAX),
                 before,
+                fence: self.fence(&client, cursor.step()).await?,
             };
             let is_late = matches!(cursor.step(), TableStep::Late { .. });
             let Some(statement) = reading.statement(cursor.step()) else {
@@ -217,12 +266,12 @@ impl Source {
                 continue;
             };
             // The name is asked for behind the rows: whatever it means then, it meant while they were read.
-            let prepared =
-                (client.prepare_cached(&statement.sql).await?, client.prepare_cached(NAMED_TABLE).await?);
+            let page = client.prepare_cached(&statement.sql).await.map_err(|error| self.refused(error))?;
+            let name = client.prepare_cached(NAMED_TABLE).await?;
             let (read, same) = tokio::join!(
                 biased;
-                self.read(&client, &prepared.0, &statement.params, room, is_late, encoder),
-                self.is_same(&client, &prepared.1),
+                self.read(&client, &page, &statement, room, is_late, encoder),
+                self.is_same(&client, &name),
             );
             let read = match same.and(read) {
                 Ok(read) => read,
@@ -234,7 +283,14 @@ impl Source {
             };
             records += read.rows;
             last = read.last.clone().or(last);
-            cursor.handle_rows(read.last, read.is_through);
+            match (read.is_through, reading.fence) {
+                // Nothing more up to the fence; another page goes on behind it.
+                (true, Some(fence)) => {
+                    cursor.handle_rows(Some(fence), false);
+                    return Ok((records, last));
+                }
+                (is_through, _) => cursor.handle_rows(read.last, is_through),
+            }
             if read.is_cut {
                 // The rest would have to be received before the connection could do anything else.
                 drop(Object::take(client));
@@ -246,21 +302,28 @@ impl Source {
         }
     }
 
+    /// Where a step ends for now, if it may look at many rows to find a few.
+    async fn fence(&self, client: &Object, step: TableStep<'_>) -> Result<Option<Place>, SourceError> {
+        let Some(statement) = statements::fence(&self.table, step) else { return Ok(None) };
+        let prepared = client.prepare_cached(&statement.sql).await?;
+        let row = client.query_opt(&prepared, &statement.borrowed()).await?;
+        row.map(|row| self.place(&row, false)).transpose()
+    }
+
     async fn read(
         &self,
         client: &Object,
         prepared: &tokio_postgres::Statement,
-        params: &[Param],
+        statement: &Statement,
         room: usize,
         is_late: bool,
         encoder: &mut Encoder<'_>,
     ) -> Result<Read, SourceError> {
-        let params = params.iter().map(|param| param.as_ref() as &(dyn tokio_postgres::types::ToSql + Sync));
-        let params: Vec<_> = params.collect();
-        let rows = client.query_raw(prepared, params).await?;
+        let rows = client.query_raw(prepared, statement.borrowed()).await;
+        let rows = rows.map_err(|error| self.refused(error))?;
         let mut rows = std::pin::pin!(rows);
         let mut read = Read { last: None, rows: 0, is_through: true, is_cut: false };
-        while let Some(row) = rows.try_next().await? {
+        while let Some(row) = rows.try_next().await.map_err(|error| self.refused(error))? {
             let is_full = encoder.bytes.len() >= PAGE_BYTES_MAX;
             if read.rows == room || is_full {
                 return Ok(Read { is_through: false, is_cut: is_full && read.rows < room, ..read });
@@ -284,9 +347,10 @@ impl Source {
     }
 
     fn check_oid(&self, oid: Option<u32>) -> Result<(), SourceError> {
-        match oid == Some(self.table.found.oid) {
-            true => Ok(()),
-            false => Err(SourceError::Changed("another table goes by its name now".to_owned())),
+        match oid {
+            Some(oid) if oid == self.table.found.oid => Ok(()),
+            Some(_) => Err(SourceError::Changed("another table goes by its name now".to_owned())),
+            None => Err(SourceError::Changed("it isn't there any more".to_owned())),
         }
     }
 
@@ -360,11 +424,6 @@ impl From<PoolError> for SourceError {
 impl From<tokio_postgres::Error> for SourceError {
     fn from(error: tokio_postgres::Error) -> Self {
         let text = error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
-        match error.code() {
-            Some(
-                &SqlState::UNDEFINED_COLUMN | &SqlState::UNDEFINED_TABLE | &SqlState::FEATURE_NOT_SUPPORTED,
-            ) => Self::Changed(text),
-            Some(_) | None => Self::Unavailable(text),
-        }
+        Self::Unavailable(text)
     }
 }

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// All below the first number had ended, none from the second on, and of those in between all but the ones that are listed.
 /// Subtransactions aren't listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// The default is that of a moment before all transactions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     xmin: u64,
     xmax: u64,
@@ -37,13 +39,19 @@ impl Snapshot {
         xid < self.xmin || (xid < self.xmax && self.in_flight.binary_search(&xid).is_err())
     }
 
-    /// The same with at most so many transactions listed: those from the next one on count as open, so that what they did is left to a
-    /// later snapshot. This bounds the size.
+    /// Those that were listed as open at an earlier moment and have ended since, in their order.
+    pub fn ended_since(&self, base: &Self) -> Vec<u64> {
+        base.in_flight.iter().copied().filter(|xid| self.has_ended(*xid)).collect()
+    }
+
+    /// The same with about so many transactions listed: those from the next one on count as open, so that what they did is left to a
+    /// later snapshot. This bounds the size. What had ended at `base`, an earlier snapshot that was bounded alike, has ended here, too.
     #[must_use]
-    pub fn capped(mut self, listed_max: usize) -> Self {
-        if let Some(xmax) = self.in_flight.get(listed_max) {
-            self.xmax = *xmax;
-            self.in_flight.truncate(listed_max);
+    pub fn capped(mut self, listed_max: usize, base: Option<&Self>) -> Self {
+        if let Some(next) = self.in_flight.get(listed_max) {
+            // Below the `xmax` of `base`, whoever is open now was already open then, and is one of those listed there.
+            self.xmax = base.map_or(*next, |base| base.xmax.max(*next));
+            self.in_flight.retain(|xid| *xid < self.xmax);
         }
         self
     }

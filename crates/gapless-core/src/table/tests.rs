@@ -199,9 +199,28 @@ proptest! {
         let snapshot: Snapshot = text.parse().unwrap();
         prop_assert_eq!(snapshot.to_string(), text);
         prop_assert_eq!(snapshot.has_ended(xid), xid < 10 || (xid < 40 && !xids.contains(&xid)));
-        let capped = snapshot.clone().capped(listed_max);
+        let capped = snapshot.clone().capped(listed_max, None);
         prop_assert!(!capped.has_ended(xid) || snapshot.has_ended(xid));
         prop_assert!(capped.to_string().parse::<Snapshot>().is_ok());
+    }
+
+    #[test]
+    fn a_bounded_snapshot_never_goes_back(
+        before in prop::collection::btree_set(10..40_u64, 0..30), ended in prop::collection::btree_set(10..40_u64, 0..30),
+        since in prop::collection::btree_set(40..70_u64, 0..30), listed_max in 0..8_usize, xid in 0..80_u64,
+    ) {
+        let snapshot = |xmax: u64, open: Vec<&u64>| {
+            let listed: Vec<String> = open.iter().map(ToString::to_string).collect();
+            format!("10:{xmax}:{}", listed.join(",")).parse::<Snapshot>().unwrap()
+        };
+        let base = snapshot(40, before.iter().collect()).capped(listed_max, None);
+        let now = snapshot(70, before.difference(&ended).chain(&since).collect());
+        let capped = now.clone().capped(listed_max, Some(&base));
+        prop_assert!(!base.has_ended(xid) || capped.has_ended(xid));
+        let is_new = capped.has_ended(xid) && !base.has_ended(xid);
+        prop_assert_eq!(is_new, capped.ended_since(&base).contains(&xid) || (xid >= base.xmax() && capped.has_ended(xid)));
+        prop_assert!(!capped.has_ended(xid) || now.has_ended(xid));
+        prop_assert!(capped.to_string().split(',').count() <= listed_max.max(1));
     }
 }
 

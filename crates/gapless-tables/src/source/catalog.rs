@@ -6,8 +6,9 @@ use tokio_postgres::{Client, Row};
 
 use super::cursor_kind::CursorKind;
 use super::declaration::TableConfig;
+use super::table::{STAMP, tombstones};
 use crate::quoting::qualified;
-use crate::wire::{Column, CustomType};
+use crate::wire::{Column, CustomType, SourceName};
 
 /// A table as it is in its database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,22 @@ pub(crate) struct Found {
     pub(crate) cluster: Cluster,
     /// Whether the server only follows another.
     pub(crate) is_standby: bool,
+    pub(crate) is_partitioned: bool,
+    /// What `install` has made so far.
+    pub(crate) installed: Installed,
+    /// Schemas beside PostgreSQL's own that the key's types are compared by.
+    pub(crate) operator_schemas: Vec<String>,
+}
+
+/// What is there for a reader. It is another after each installation that had to make it anew.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Installed {
+    /// The place of the column of stamps among the table's columns.
+    pub(crate) stamp: Option<i16>,
+    /// The table of deleted keys.
+    pub(crate) tombstones: Option<u32>,
+    /// Whether that table has the key that is declared now.
+    pub(crate) is_of_this_key: bool,
 }
 
 /// A life of a database cluster.
@@ -51,12 +68,13 @@ pub enum SetupError {
 }
 
 const TABLE: &str = "
-    SELECT c.oid, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    SELECT c.oid, c.relkind::text, EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relname = $2";
 
 const COLUMNS: &str = "
     SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, t.typname::text, t.typtype::text,
-        t.oid < 16384 AND coalesce(e.oid < 16384, true) AND t.typcategory <> 'P' AND t.typsend <> 0 AS is_builtin,
+        t.oid < 16384 AND coalesce(e.oid < 16384, true) AND t.typcategory <> 'P' AND t.typsend <> 0
+            AND t.typname !~ '^_?(reg|int2vector$|oidvector$|tsquery$)' AS is_builtin,
         CASE WHEN a.attcollation <> t.typcollation AND a.attcollation <> 0
             THEN format('%I.%I', cn.nspname, co.collname) END,
         CASE WHEN t.typtype = 'd' THEN b.typname::text ELSE t.typname::text END,
@@ -88,12 +106,32 @@ const TYPES: &str = "
     WHERE t.typtype IN ('e', 'd') ORDER BY u.depth DESC, 2";
 
 const CLUSTER: &str = "
-    SELECT s.system_identifier,
+    SELECT s.system_identifier, r.is_standby,
         CASE WHEN r.is_standby THEN (pg_control_checkpoint()).timeline_id::text
             ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::text END
     FROM pg_control_system() s CROSS JOIN (SELECT pg_is_in_recovery() AS is_standby) r";
 
-const IS_STANDBY: &str = "SELECT pg_is_in_recovery()";
+const INSTALLED: &str = "
+    SELECT (SELECT attnum FROM pg_attribute WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped), to_regclass($3)::oid,
+        ARRAY(
+            SELECT a.attname::text || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attcollation
+            FROM pg_attribute a JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+            WHERE a.attrelid = to_regclass($3) AND a.attnum = ANY (i.indkey) ORDER BY array_position(i.indkey::int2[], a.attnum)
+        ),
+        ARRAY(
+            SELECT a.attname::text || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attcollation
+            FROM unnest($4::text[]) WITH ORDINALITY AS k (name, position)
+            JOIN pg_attribute a ON a.attrelid = $1 AND a.attname = k.name ORDER BY k.position
+        )";
+
+/// Where the operators of the default order of columns' types are, where that isn't PostgreSQL itself.
+const OPERATOR_SCHEMAS: &str = "
+    SELECT DISTINCT n.nspname::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    JOIN pg_opclass c ON c.opcintype = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END AND c.opcdefault
+    JOIN pg_am m ON m.oid = c.opcmethod AND m.amname = 'btree'
+    JOIN pg_amop o ON o.amopfamily = c.opcfamily AND o.amoplefttype = c.opcintype AND o.amoprighttype = c.opcintype
+    JOIN pg_operator p ON p.oid = o.amopopr JOIN pg_namespace n ON n.oid = p.oprnamespace
+    WHERE a.attrelid = $1 AND a.attname = ANY ($2) AND n.nspname <> 'pg_catalog' ORDER BY 1";
 
 struct Attribute {
     column: Column,
@@ -104,7 +142,7 @@ struct Attribute {
 }
 
 /// Looks a declared table up.
-pub(crate) async fn find(client: &Client, config: &TableConfig, hidden: &str) -> Result<Found, SetupError> {
+pub(crate) async fn find(client: &Client, config: &TableConfig) -> Result<Found, SetupError> {
     let wrong = |problem: String| SetupError::Wrong { table: config.name.clone(), problem };
     if let Some(problem) = config.problem() {
         return Err(wrong(problem));
@@ -114,16 +152,22 @@ pub(crate) async fn find(client: &Client, config: &TableConfig, hidden: &str) ->
     let row = row.ok_or_else(|| {
         wrong(format!("there is no table {}; correct `table`, or the database", qualified(schema, table)))
     })?;
-    let (oid, kind): (u32, String) = (row.get(0), row.get(1));
+    let (oid, kind, has_children): (u32, String, bool) = (row.get(0), row.get(1), row.get(2));
     if !matches!(kind.as_str(), "r" | "p") {
         return Err(wrong(format!(
             "{} is no table; views and the like have no row versions",
             qualified(schema, table)
         )));
     }
+    let is_partitioned = kind == "p";
+    if has_children && !is_partitioned {
+        return Err(wrong(format!(
+            "other tables inherit from {}, and what happens in those isn't seen; name them one by one, or make it a partitioned table",
+            qualified(schema, table)
+        )));
+    }
     let rows = client.query(COLUMNS, &[&oid]).await?;
-    let all: Vec<Attribute> =
-        rows.iter().map(attribute).filter(|found| found.column.name != hidden).collect();
+    let all: Vec<Attribute> = rows.iter().map(attribute).filter(|found| found.column.name != STAMP).collect();
     let named = |name: &str| {
         let found = all.iter().find(|attribute| attribute.column.name == name);
         found.ok_or_else(|| {
@@ -149,6 +193,13 @@ pub(crate) async fn find(client: &Client, config: &TableConfig, hidden: &str) ->
     let columns = columns(config, &all, &key, named)?;
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let types = client.query(TYPES, &[&oid, &names]).await?;
+    let key_names: Vec<&str> = key.iter().map(|column| column.name.as_str()).collect();
+    let schemas = client.query(OPERATOR_SCHEMAS, &[&oid, &key_names]).await?;
+    let deleted = tombstones(&SourceName { schema: schema.to_owned(), table: table.to_owned() });
+    let row = client.query_one(INSTALLED, &[&oid, &STAMP, &deleted, &key_names]).await?;
+    let is_of_this_key = row.get::<_, Vec<String>>(2) == row.get::<_, Vec<String>>(3);
+    let installed = Installed { stamp: row.get(0), tombstones: row.get(1), is_of_this_key };
+    let (cluster, is_standby) = cluster(client).await?;
     Ok(Found {
         oid,
         cursor: cursor.column.clone(),
@@ -156,16 +207,19 @@ pub(crate) async fn find(client: &Client, config: &TableConfig, hidden: &str) ->
         key,
         columns,
         types: types.iter().map(custom_type).collect(),
-        cluster: cluster(client).await?,
-        is_standby: client.query_one(IS_STANDBY, &[]).await?.get(0),
+        cluster,
+        is_standby,
+        is_partitioned,
+        installed,
+        operator_schemas: schemas.iter().map(|row| row.get(0)).collect(),
     })
 }
 
-/// The life of the cluster that a connection leads to.
-pub(crate) async fn cluster(client: &Client) -> Result<Cluster, tokio_postgres::Error> {
+/// Which database a connection is to, and whether it only follows another.
+pub(crate) async fn cluster(client: &Client) -> Result<(Cluster, bool), tokio_postgres::Error> {
     let row = client.query_one(CLUSTER, &[]).await?;
-    let timeline: &str = row.get(1);
-    Ok(Cluster { system: row.get(0), timeline: timeline.parse().unwrap_or_default() })
+    let timeline: &str = row.get(2);
+    Ok((Cluster { system: row.get(0), timeline: timeline.parse().unwrap_or_default() }, row.get(1)))
 }
 
 fn key<'a>(

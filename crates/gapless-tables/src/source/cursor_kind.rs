@@ -56,6 +56,15 @@ impl CursorKind {
         }
     }
 
+    /// The value of a moment, given in UTC and in local time.
+    pub(crate) fn at(self, utc_micros: i64, local_micros: i64) -> i64 {
+        match self {
+            Self::Timestamptz => utc_micros,
+            Self::Timestamp => local_micros,
+            Self::Date => local_micros.div_euclid(DAY_MICROS),
+        }
+    }
+
     /// About which moment a value names, in microseconds since 2000-01-01 UTC; `None` for infinities.
     pub(crate) fn micros(self, number: i64) -> Option<i64> {
         match self {

@@ -112,11 +112,24 @@ impl<'a> Encoder<'a> {
         let Some(value) = value else { return self.bytes.extend(b"null") };
         match column.type_name.as_str() {
             "boolean" => self.bytes.extend(if value == "true" { b"true".as_slice() } else { b"false" }),
-            "smallint" | "integer" | "json" | "jsonb" => self.bytes.extend(value.as_bytes()),
+            "json" | "jsonb" => self.json(value),
+            "smallint" | "integer" => self.bytes.extend(value.as_bytes()),
             "real" | "double precision" if !matches!(value, "NaN" | "Infinity" | "-Infinity") => {
                 self.bytes.extend(value.as_bytes());
             }
             _ => self.text(value),
+        }
+    }
+
+    /// JSON as it is; but a record that has to fit on one line has spaces for the breaks, which can't be in its texts.
+    fn json(&mut self, value: &str) {
+        let start = self.bytes.len();
+        self.bytes.extend(value.as_bytes());
+        if self.form == Form::Lines {
+            self.bytes[start..]
+                .iter_mut()
+                .filter(|byte| matches!(byte, b'\n' | b'\r'))
+                .for_each(|byte| *byte = b' ');
         }
     }
 

@@ -34,7 +34,12 @@ pub async fn install(url: &str, config: TableConfig, with_indexes: bool) -> Resu
     let (client, _driver) = Connector::new(url)?.writing().connect().await.map_err(SourceError::from)?;
     let table = find(&client, config).await?;
     let ddl = Ddl::new(&table);
-    let mut done = ddl.installation();
+    let mut done = Vec::new();
+    if table.is_stamped() && table.found.installed.stamp.is_some() {
+        let are_foreign = client.query_one(&ddl.foreign_stamps(), &[]).await.map_err(SourceError::from)?;
+        done.extend(are_foreign.get::<_, bool>(0).then(|| ddl.unstamping()));
+    }
+    done.extend(ddl.installation());
     let transaction = format!("BEGIN; SET LOCAL lock_timeout = '10s'; {}; COMMIT", done.join("; "));
     let installed = client.batch_execute(&transaction).await;
     if let Err(error) = installed {
@@ -42,9 +47,13 @@ pub async fn install(url: &str, config: TableConfig, with_indexes: bool) -> Resu
         return Err(SourceError::from(error).into());
     }
     if with_indexes {
-        for index in ddl.indexes() {
-            client.batch_execute(&index).await.map_err(SourceError::from)?;
-            done.push(index);
+        let indexes = client.query(INDEXES, &[&table.found.oid]).await.map_err(SourceError::from)?;
+        for columns in ddl.indexes() {
+            if !indexes.iter().any(|row| begins_with(row, &columns)) {
+                let index = ddl.index(&columns);
+                client.batch_execute(&index).await.map_err(SourceError::from)?;
+                done.push(index);
+            }
         }
     }
     Ok(done)
@@ -71,7 +80,7 @@ pub(super) async fn check(client: &Client, table: &SourceTable) -> Result<(), Se
 }
 
 async fn find(client: &Client, config: TableConfig) -> Result<SourceTable, OpenError> {
-    let found = catalog::find(client, &config, STAMP).await.map_err(SourceError::from)?;
+    let found = catalog::find(client, &config).await.map_err(SourceError::from)?;
     Ok(SourceTable::new(config, found))
 }
 
@@ -100,16 +109,21 @@ const SEES_OTHERS: &str = "
     SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
         OR (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)";
 
+fn begins_with(row: &Row, columns: &[String]) -> bool {
+    row.get::<_, Vec<String>>(0).starts_with(columns)
+}
+
 async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, SetupError> {
     let ddl = Ddl::new(table);
     let by_install = || format!("run `gapless table install` for `{}`", table.config.name);
     let mut lacks = Vec::new();
     let mut lack = |what: &str, remedy: String| lacks.push(Lack { what: what.to_owned(), remedy });
     let indexes = client.query(INDEXES, &[&table.found.oid]).await?;
-    let begins_with = |row: &Row, columns: &[String]| row.get::<_, Vec<String>>(0).starts_with(columns);
-    if !indexes.iter().any(|row| begins_with(row, &ddl.order())) {
-        let what = format!("there is no index on ({})", ddl.order().join(", "));
-        lack(&what, format!("run `{}`, or `gapless table install --index`", ddl.order_index()));
+    for columns in ddl.indexes() {
+        if !indexes.iter().any(|row| begins_with(row, &columns)) {
+            let what = format!("there is no index on ({})", columns.join(", "));
+            lack(&what, format!("run `{}`, or `gapless table install --index`", ddl.index(&columns)));
+        }
     }
     let key: Vec<String> = table.description.key.clone();
     let is_key = |row: &Row| {
@@ -124,20 +138,21 @@ async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, 
     }
     let triggers = client.query(TRIGGERS, &[&table.found.oid]).await?;
     let has_trigger = |name: &str| triggers.iter().any(|row| row.get::<_, &str>(0) == name);
+    if table.found.is_standby && table.config.consistency != Consistency::BestEffort {
+        let remedy =
+            "what is open on the primary isn't known here; give the primary's URL, or read `best_effort`";
+        lack("this is a standby", remedy.to_owned());
+    }
     if table.config.consistency == Consistency::Strict {
-        if table.found.is_standby {
-            lack(
-                "this is a standby",
-                "strict reading needs the primary; give its URL, or read `watched`".to_owned(),
-            );
-        }
         let has_column: bool = client.query_one(HAS_COLUMN, &[&table.found.oid, &STAMP]).await?.get(0);
         if !has_column || !has_trigger(ddl::STAMPS) {
             lack("rows aren't stamped with their transaction", by_install());
         }
-        if !indexes.iter().any(|row| begins_with(row, &ddl.stamp_order())) {
-            let what = format!("there is no index on ({})", ddl.stamp_order().join(", "));
-            lack(&what, format!("run `{}`, or `gapless table install --index`", ddl.stamp_index()));
+        if has_column {
+            let are_foreign: bool = client.query_one(&ddl.foreign_stamps(), &[]).await?.get(0);
+            if are_foreign {
+                lack("rows are stamped with transactions of another cluster, by way of a dump", by_install());
+            }
         }
     }
     if table.config.consistency == Consistency::Watched {
@@ -150,7 +165,8 @@ async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, 
     }
     if let (Deletes::Tombstones, Some(tombstones)) = (table.config.deletes, &table.tombstones) {
         let has_table: bool = client.query_one(HAS_TABLE, &[tombstones]).await?.get(0);
-        if !has_table || !ddl::NOTES.iter().all(|name| has_trigger(name)) {
+        let is_of_this_key = table.found.installed.is_of_this_key;
+        if !has_table || !is_of_this_key || !ddl::NOTES.iter().all(|name| has_trigger(name)) {
             let remedy = format!("{}, or declare `deletes = \"soft\"` or `\"none\"`", by_install());
             lack("deletes aren't noted", remedy);
         }

@@ -70,7 +70,7 @@ fn pool(connects: Connects, connections: usize, known: KnownCluster) -> Pool {
         .post_create(Hook::async_fn(move |client, _| {
             let known = Arc::clone(&known);
             Box::pin(async move {
-                let cluster = catalog::cluster(client).await.map_err(HookError::Backend)?;
+                let (cluster, _) = catalog::cluster(client).await.map_err(HookError::Backend)?;
                 *known.lock().expect("nobody panics while it is held") = Some(cluster);
                 Ok(())
             })

@@ -37,6 +37,36 @@ pub(crate) struct Reading<'a> {
     pub(crate) limit: i64,
     /// Rows are passed over whose cursor column has this value or a later one; only where they are read a fixed time late.
     pub(crate) before: Option<i64>,
+    /// Rows behind this place are left to the next page.
+    pub(crate) fence: Option<Place>,
+}
+
+/// So many rows are looked at for a page that takes only some of them.
+const LOOKED_AT_MAX: u32 = 100_000;
+
+/// Finds the place where a step ends for now, if there is one: behind the most rows that are looked at for a page, where only some of
+/// them are wanted. So each page is read in time, however few those are.
+pub(crate) fn fence(table: &SourceTable, step: TableStep<'_>) -> Option<Statement> {
+    let reading = Reading { table, values: Values::Text, limit: 1, before: None, fence: None };
+    let legs = reading.legs();
+    let leg = legs.first()?;
+    let mut statement = Statement::default();
+    let conditions = match (step, table.config.consistency) {
+        (TableStep::Late { base, up_to, after, .. }, Consistency::Watched) => {
+            reading.watched_range(leg, &mut statement, base, up_to, after)
+        }
+        (TableStep::Forward { after, is_initial: true, .. }, _) if table.live.is_some() => {
+            after.map(|after| reading.beyond(leg, &mut statement, &leg.at, after)).into_iter().collect()
+        }
+        (TableStep::Begin | TableStep::Late { .. } | TableStep::Forward { .. }, _) => return None,
+    };
+    let conditions = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" AND ") };
+    let (at, relation, key) = (&leg.at, leg.relation, leg.key.join(", "));
+    statement.sql = format!(
+        "SELECT 0::int2, {at}, NULL::xid8, {key} FROM {relation} t WHERE {conditions} ORDER BY {at}, {key} OFFSET {} LIMIT 1",
+        LOOKED_AT_MAX - 1
+    );
+    Some(statement)
 }
 
 /// A table that rows come from, under an alias: the table itself, or the deleted keys.
@@ -54,15 +84,16 @@ impl Reading<'_> {
         let is_stamped = self.table.is_stamped();
         match (step, self.table.config.consistency) {
             (TableStep::Begin, _) | (TableStep::Late { .. }, Consistency::BestEffort) => None,
-            (TableStep::Late { base, mark, up_to, after }, _) => {
-                Some(self.union(is_stamped, self.legs(), |leg, statement| {
-                    self.late(leg, statement, base, mark, up_to, after)
-                }))
+            (TableStep::Late { base, mark, up_to, after }, _) if is_stamped => {
+                Some(self.late_by_stamp(base, mark, up_to, after))
             }
+            (TableStep::Late { base, mark, up_to, after }, _) => Some(
+                self.union(self.legs(), |leg, statement| self.late(leg, statement, base, mark, up_to, after)),
+            ),
             (TableStep::Forward { base, mark, after, is_initial }, _) => {
                 // Who has nothing yet needs to delete nothing.
                 let legs = self.legs().into_iter().filter(|leg| !(is_initial && leg.is_tombstones)).collect();
-                Some(self.union(false, legs, |leg, statement| {
+                Some(self.union(legs, |leg, statement| {
                     let mut conditions = self.forward(leg, statement, base, mark, after);
                     conditions.extend(self.table.live.clone().filter(|_| is_initial));
                     conditions
@@ -71,6 +102,39 @@ impl Reading<'_> {
         }
     }
 
+    /// Rows that come late, by transaction and key: of those that were open at the base, one after the other, and then of all that began
+    /// to write later. So what was written since some transaction began that is open for long isn't read again and again.
+    fn late_by_stamp(&self, base: &Mark, mark: &Mark, up_to: &Place, after: Option<&Place>) -> Statement {
+        let mut statement = Statement::default();
+        let limit = statement.param(self.limit);
+        let ended: Vec<String> =
+            mark.snapshot.ended_since(&base.snapshot).iter().map(ToString::to_string).collect();
+        let ended = statement.param(ended);
+        let mut selects = Vec::new();
+        for leg in self.legs() {
+            let Some(stamp) = leg.stamp.clone() else { continue };
+            let is_behind = self.compared(&leg, &mut statement, &leg.at, "<", up_to);
+            // So that this isn't taken for a good range to read, which it never is; neither is the order of the key alone, which
+            // would do for a single transaction.
+            let mut conditions = vec![format!("({is_behind}) IS TRUE")];
+            conditions.extend(after.map(|after| self.beyond(&leg, &mut statement, &stamp, after)));
+            let of_one =
+                [conditions.clone(), vec![format!("{stamp} BETWEEN s.xid::xid8 AND s.xid::xid8")]].concat();
+            let of_one = self.select(&leg, of_one, &stamp, &limit);
+            let (order, ended) = (self.order("stamp"), format!("unnest({ended}::text[]) s (xid)"));
+            selects.push(format!(
+                "(SELECT l.* FROM {ended} CROSS JOIN LATERAL {of_one} l ORDER BY {order} LIMIT {limit})"
+            ));
+            conditions.push(format!("{stamp} >= {}", statement.xid(base.snapshot.xmax())));
+            conditions.push(format!("{stamp} < {}", statement.xid(mark.snapshot.xmax())));
+            conditions.push(self.is_ended(&stamp, &mut statement, mark));
+            selects.push(self.select(&leg, conditions, &stamp, &limit));
+        }
+        statement.sql = self.merged(&selects, "stamp", &limit);
+        statement
+    }
+
+    /// Rows that come late, where only those of the deleted keys are stamped.
     fn late(
         &self,
         leg: &Leg<'_>,
@@ -80,22 +144,31 @@ impl Reading<'_> {
         up_to: &Place,
         after: Option<&Place>,
     ) -> Vec<String> {
-        let mut conditions = vec![self.compared(leg, statement, &leg.at, "<", up_to)];
+        let up_to = self.fence.as_ref().unwrap_or(up_to);
+        let mut conditions = self.watched_range(leg, statement, base, up_to, after);
         if let Some(stamp) = &leg.stamp {
-            conditions.push(format!("{stamp} >= {}", statement.xid(base.snapshot.xmin())));
             conditions.push(self.is_ended(stamp, statement, mark));
             conditions.push(format!("NOT {}", self.is_ended(stamp, statement, base)));
         } else {
             conditions.push(self.may_be_open(statement, base));
-            if let Some(oldest) = base.oldest_start {
-                conditions.push(format!("{} >= {}", leg.at, statement.cursor(self.table, oldest)));
-            }
         }
-        if let Some(after) = after {
-            let order = if self.table.is_stamped() { leg.stamp.clone() } else { None };
-            let order = order.unwrap_or_else(|| leg.at.clone());
-            conditions.push(self.beyond(leg, statement, &order, after));
+        conditions
+    }
+
+    /// Where rows may be that come late, by cursor column and key.
+    fn watched_range(
+        &self,
+        leg: &Leg<'_>,
+        statement: &mut Statement,
+        base: &Mark,
+        up_to: &Place,
+        after: Option<&Place>,
+    ) -> Vec<String> {
+        let mut conditions = vec![self.compared(leg, statement, &leg.at, "<", up_to)];
+        if let Some(oldest) = base.oldest_start {
+            conditions.push(format!("{} >= {}", leg.at, statement.cursor(self.table, oldest)));
         }
+        conditions.extend(after.map(|after| self.beyond(leg, statement, &leg.at, after)));
         conditions
     }
 
@@ -110,6 +183,9 @@ impl Reading<'_> {
         let mut conditions = Vec::new();
         if let Some(after) = after {
             conditions.push(self.beyond(leg, statement, &leg.at, after));
+        }
+        if let Some(fence) = &self.fence {
+            conditions.push(self.compared(leg, statement, &leg.at, "<", fence));
         }
         if let Some(before) = self.before {
             conditions.push(format!("{} < {}", leg.at, statement.cursor(self.table, before)));
@@ -147,10 +223,9 @@ impl Reading<'_> {
         [Some(rows), tombstones].into_iter().flatten().collect()
     }
 
-    /// Rows of all legs that meet conditions, in one order.
+    /// Rows of all legs that meet conditions, by cursor column and key.
     fn union(
         &self,
-        by_stamp: bool,
         legs: Vec<Leg<'_>>,
         conditions: impl Fn(&Leg<'_>, &mut Statement) -> Vec<String>,
     ) -> Statement {
@@ -159,33 +234,37 @@ impl Reading<'_> {
         let selects: Vec<String> = legs
             .iter()
             .map(|leg| {
-                let mut conditions = conditions(leg, &mut statement);
-                conditions.extend(leg.is_tombstones.then(|| self.is_gone()));
-                let conditions =
-                    if conditions.is_empty() { "true".to_owned() } else { conditions.join(" AND ") };
-                let order = match (&leg.stamp, by_stamp) {
-                    (Some(stamp), true) => stamp,
-                    _ => &leg.at,
-                };
-                format!(
-                    "(SELECT {} FROM {} t WHERE {conditions} ORDER BY {order}, {} LIMIT {limit})",
-                    self.columns(leg),
-                    leg.relation,
-                    leg.key.join(", "),
-                )
+                let conditions = conditions(leg, &mut statement);
+                self.select(leg, conditions, &leg.at, &limit)
             })
             .collect();
-        let order: Vec<String> = (0..self.table.found.key.len()).map(|index| format!("k{index}")).collect();
-        let first = if by_stamp { "stamp" } else { "at" };
-        statement.sql = match selects.as_slice() {
-            [only] => only.clone(),
-            both => format!(
-                "SELECT * FROM ({}) x ORDER BY {first}, {} LIMIT {limit}",
-                both.join(" UNION ALL "),
-                order.join(", ")
-            ),
-        };
+        statement.sql = self.merged(&selects, "at", &limit);
         statement
+    }
+
+    fn select(&self, leg: &Leg<'_>, mut conditions: Vec<String>, order: &str, limit: &str) -> String {
+        conditions.extend(leg.is_tombstones.then(|| self.is_gone()));
+        let conditions = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" AND ") };
+        let (columns, relation, key) = (self.columns(leg), leg.relation, leg.key.join(", "));
+        format!(
+            "(SELECT {columns} FROM {relation} t WHERE {conditions} ORDER BY {order}, {key} LIMIT {limit})"
+        )
+    }
+
+    fn merged(&self, selects: &[String], first: &str, limit: &str) -> String {
+        match selects {
+            [only] => only.clone(),
+            several => {
+                let (rows, order) = (several.join(" UNION ALL "), self.order(first));
+                format!("SELECT * FROM ({rows}) x ORDER BY {order} LIMIT {limit}")
+            }
+        }
+    }
+
+    /// The order of selected rows.
+    fn order(&self, first: &str) -> String {
+        let key = (0..self.table.found.key.len()).map(|index| format!("k{index}"));
+        [first.to_owned()].into_iter().chain(key).collect::<Vec<_>>().join(", ")
     }
 
     /// A key that is there again isn't deleted, whatever was noted before.
@@ -286,6 +365,11 @@ impl Reading<'_> {
 }
 
 impl Statement {
+    /// The parameters as they are sent.
+    pub(crate) fn borrowed(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.params.iter().map(|param| param.as_ref() as &(dyn ToSql + Sync)).collect()
+    }
+
     fn param(&mut self, value: impl ToSql + Sync + Send + 'static) -> String {
         self.params.push(Box::new(value));
         format!("${}", self.params.len())

@@ -38,6 +38,7 @@ impl SourceTable {
         let meaning = fingerprint(&(
             (&found.key, &found.cursor, &config.filter),
             (config.consistency, config.deletes, &config.soft_column),
+            &found.installed,
         ));
         let schema_version = fingerprint(&(meaning, &found.columns, &found.types));
         let description = TableDescription {
@@ -76,14 +77,19 @@ pub(crate) fn tombstones(source: &SourceName) -> String {
     qualified(&source.schema, &tombstones_name(&source.table))
 }
 
-/// Its name, shortened where it would be too long.
+/// Its name.
 pub(crate) fn tombstones_name(table: &str) -> String {
-    const SUFFIX: &str = "_gapless_deleted";
-    let name = format!("{table}{SUFFIX}");
+    name_of(table, "deleted")
+}
+
+/// The name of something that belongs to a table, shortened where it would be too long.
+pub(crate) fn name_of(table: &str, what: &str) -> String {
+    let suffix = format!("_gapless_{what}");
+    let name = format!("{table}{suffix}");
     if name.len() <= NAME_BYTES_MAX {
         return name;
     }
-    let hash = format!("_{:08x}{SUFFIX}", fingerprint(&table) as u32);
+    let hash = format!("_{:08x}{suffix}", fingerprint(&table) as u32);
     let mut end = NAME_BYTES_MAX - hash.len();
     while !table.is_char_boundary(end) {
         end -= 1;

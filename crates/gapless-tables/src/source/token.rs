@@ -47,7 +47,8 @@ pub enum CursorError {
     OtherIncarnation,
     /// It means something else now.
     #[error(
-        "key, cursor column, filter or consistency of the table were changed since the cursor was given; begin anew without a cursor"
+        "key, cursor column, filter or consistency of the table were changed since the cursor was given, or what notes its changes \
+         was away for a while; begin anew without a cursor"
     )]
     OtherMeaning,
 }
@@ -191,8 +192,10 @@ mod tests {
         let open: Vec<String> = (0..10_000_u64).map(|n| (1_000_000_000_000 + 3 * n).to_string()).collect();
         let snapshot = format!("1000000000000:1000000099999:{}", open.join(","));
         let snapshot: gapless_core::Snapshot = snapshot.parse().unwrap();
-        let mark =
-            Mark { snapshot: snapshot.capped(super::super::OPEN_LISTED_MAX), oldest_start: Some(i64::MIN) };
+        let mark = Mark {
+            snapshot: snapshot.capped(super::super::OPEN_LISTED_MAX, None),
+            oldest_start: Some(i64::MIN),
+        };
         let mut cursor = TableCursor::new();
         cursor.begin(mark.clone());
         cursor.handle_rows(Some(Place { at: i64::MAX, key: Some(vec![vec![0; 2_700]]) }), true);

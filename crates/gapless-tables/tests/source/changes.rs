@@ -102,8 +102,9 @@ async fn a_soft_delete_is_one() {
     let mut reader = Reader::default();
     reader.catch_up(&source, 10).await;
     shop.execute("UPDATE orders SET deleted_at = now(), updated_at = now() WHERE id = 2").await;
-    assert!(reader.catch_up(&source, 10).await.contains(&"2 deleted".to_owned()));
-    assert_eq!(reader.held.keys().collect::<Vec<_>>(), ["1"]);
+    let came = reader.catch_up(&source, 10).await;
+    assert!(came.contains(&"2 deleted".to_owned()), "{came:?}");
+    assert_eq!(reader.held.len(), 1);
 }
 
 // Table behaviour 8

@@ -3,8 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on ends")]
 
 mod changes;
+mod follower;
+mod keys;
 
 mod late;
 mod paging;
+mod plans;
+mod setup;
 
 mod shop;
+mod storm;
+mod values;

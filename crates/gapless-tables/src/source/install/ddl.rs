@@ -1,14 +1,19 @@
 //! The statements that install and remove.
 
-use crate::quoting::{identifier, qualified};
+use crate::quoting::{identifier, literal, qualified};
 use crate::source::cursor_kind::CursorKind;
-use crate::source::table::{DELETED_AT, STAMP, SourceTable, tombstones_name};
+use crate::source::table::{DELETED_AT, STAMP, SourceTable, name_of, tombstones_name};
 use crate::wire::{Column, Deletes};
 
 /// The trigger that stamps rows.
 pub(super) const STAMPS: &str = "gapless_stamp";
 /// The triggers that note deleted keys.
 pub(super) const NOTES: [&str; 3] = ["gapless_delete", "gapless_key", "gapless_truncate"];
+
+/// `TRUNCATE` also takes rows that a transaction with an older view of the table can't see, and so can't note.
+const ONLY_LATEST: &str = "IF pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN \
+     RAISE EXCEPTION 'rows of a table whose deletes are noted can be truncated in READ COMMITTED only' \
+     USING ERRCODE = 'feature_not_supported', HINT = 'Truncate it in a transaction of its own, or DELETE the rows.'; END IF;";
 
 /// What is said to the database of a table.
 pub(super) struct Ddl<'a> {
@@ -30,29 +35,16 @@ impl<'a> Ddl<'a> {
         self.behind(STAMP)
     }
 
-    pub(super) fn order_index(&self) -> String {
-        format!("CREATE INDEX CONCURRENTLY ON {} ({})", self.table.relation, quoted(&self.order()))
+    /// Makes an index, which locks nobody out but where the table is partitioned.
+    pub(super) fn index(&self, columns: &[String]) -> String {
+        let how = if self.table.found.is_partitioned { "" } else { " CONCURRENTLY" };
+        format!("CREATE INDEX{how} ON {} ({})", self.table.relation, quoted(columns))
     }
 
-    pub(super) fn stamp_index(&self) -> String {
-        format!("CREATE INDEX CONCURRENTLY ON {} ({})", self.table.relation, quoted(&self.stamp_order()))
-    }
-
-    /// The indexes, but for those that would be there twice.
-    pub(super) fn indexes(&self) -> Vec<String> {
-        let name = |what: &str| {
-            let name = format!("{}_gapless_{what}", self.table.description.source.table);
-            identifier(&name.chars().take(50).collect::<String>())
-        };
-        let index = |what: &str, columns: &[String]| {
-            let (name, relation) = (name(what), &self.table.relation);
-            format!("CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {relation} ({})", quoted(columns))
-        };
-        let mut indexes = vec![index("order", &self.order())];
-        if self.table.is_stamped() {
-            indexes.push(index("stamp", &self.stamp_order()));
-        }
-        indexes
+    /// The columns of the indexes that reading takes.
+    pub(super) fn indexes(&self) -> Vec<Vec<String>> {
+        let stamps = self.table.is_stamped().then(|| self.stamp_order());
+        [Some(self.order()), stamps].into_iter().flatten().collect()
     }
 
     /// All that is needed but the indexes. It waits for the writers that are at work, so that from then on every row is stamped.
@@ -78,8 +70,21 @@ impl<'a> Ddl<'a> {
         statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("note")));
         statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("note_all")));
         statements.push(format!("DROP TABLE IF EXISTS {}", self.tombstones()));
-        statements.push(format!("ALTER TABLE {relation} DROP COLUMN IF EXISTS {STAMP}"));
+        statements.push(self.unstamping());
         statements
+    }
+
+    /// Rows whose stamps say that they will be written only later: they come from another cluster, by way of a dump.
+    pub(super) fn foreign_stamps(&self) -> String {
+        format!(
+            "SELECT EXISTS (SELECT 1 FROM {} t WHERE t.{STAMP} >= pg_snapshot_xmax(pg_current_snapshot()))",
+            self.table.relation
+        )
+    }
+
+    /// Forgets all stamps.
+    pub(super) fn unstamping(&self) -> String {
+        format!("ALTER TABLE {} DROP COLUMN IF EXISTS {STAMP}", self.table.relation)
     }
 
     fn stamping(&self) -> Vec<String> {
@@ -87,8 +92,8 @@ impl<'a> Ddl<'a> {
         vec![
             format!("ALTER TABLE {relation} ADD COLUMN IF NOT EXISTS {STAMP} xid8"),
             format!(
-                "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SET search_path = '' AS $gapless$ BEGIN \
-                 NEW.{STAMP} := pg_catalog.pg_current_xact_id(); RETURN NEW; END $gapless$"
+                "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SET search_path = '' AS {}",
+                literal(&format!("BEGIN NEW.{STAMP} := pg_catalog.pg_current_xact_id(); RETURN NEW; END"))
             ),
             format!("DROP TRIGGER IF EXISTS {STAMPS} ON {relation}"),
             format!(
@@ -119,29 +124,35 @@ impl<'a> Ddl<'a> {
             "ON CONFLICT ({key_list}) DO UPDATE SET {DELETED_AT} = excluded.{DELETED_AT}, {STAMP} = excluded.{STAMP}"
         );
         let (note, note_all) = (self.function("note"), self.function("note_all"));
-        let body =
-            "RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $gapless$ BEGIN";
-        let order_name =
-            identifier(&format!("{}_order", tombstones_name(&self.table.description.source.table)));
-        let mut statements = vec![
+        let function = |name: &str, body: String| {
+            format!(
+                "CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS {}",
+                literal(&format!("BEGIN {body}; RETURN NULL; END"))
+            )
+        };
+        let name = |what: &str| identifier(&name_of(&self.table.description.source.table, what));
+        let mut statements = Vec::new();
+        if self.table.found.installed.tombstones.is_some() && !self.table.found.installed.is_of_this_key {
+            // It was made for another key, whose cursors aren't taken any more.
+            statements.push(format!("DROP TABLE {tombstones}"));
+        }
+        statements.extend([
             format!(
                 "CREATE TABLE IF NOT EXISTS {tombstones} ({}, {DELETED_AT} {kind} NOT NULL, {STAMP} xid8 NOT NULL, PRIMARY KEY ({key_list}))",
                 columns.join(", ")
             ),
-            format!("CREATE INDEX IF NOT EXISTS {order_name} ON {tombstones} ({DELETED_AT}, {key_list})"),
             format!(
-                "CREATE INDEX IF NOT EXISTS {} ON {tombstones} ({STAMP}, {key_list})",
-                order_name.replace("_order\"", "_stamp\"")
+                "CREATE INDEX IF NOT EXISTS {} ON {tombstones} ({DELETED_AT}, {key_list})",
+                name("deleted_order")
             ),
-            format!(
-                "CREATE OR REPLACE FUNCTION {note}() {body} {insert} VALUES ({}, {moment}) {again}; RETURN NULL; END $gapless$",
-                old.join(", ")
+            format!("CREATE INDEX IF NOT EXISTS {} ON {tombstones} ({STAMP}, {key_list})", name("deleted_stamp")),
+            function(&note, format!("{insert} VALUES ({}, {moment}) {again}", old.join(", "))),
+            function(
+                &note_all,
+                format!("{ONLY_LATEST} {insert} SELECT {key_list}, {moment} FROM {relation} {again}"),
             ),
-            format!(
-                "CREATE OR REPLACE FUNCTION {note_all}() {body} {insert} SELECT {key_list}, {moment} FROM {relation} {again}; \
-                 RETURN NULL; END $gapless$"
-            ),
-        ];
+            format!("REVOKE EXECUTE ON FUNCTION {note}(), {note_all}() FROM PUBLIC"),
+        ]);
         let events = [
             format!("AFTER DELETE ON {relation} FOR EACH ROW EXECUTE FUNCTION {note}()"),
             format!(
@@ -166,8 +177,7 @@ impl<'a> Ddl<'a> {
 
     fn function(&self, what: &str) -> String {
         let source = &self.table.description.source;
-        let name = tombstones_name(&source.table).replace("_gapless_deleted", &format!("_gapless_{what}"));
-        qualified(&source.schema, &name)
+        qualified(&source.schema, &name_of(&source.table, what))
     }
 
     fn behind(&self, first: &str) -> Vec<String> {
