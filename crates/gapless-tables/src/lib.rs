@@ -1,10 +1,11 @@
-//! Rows of a live database, read by the compound cursor.
+//! Rows of a live database, read by the compound cursor, and copies of them.
 //!
 //! [`Source`] reads a table page by page so that no change is missed, however late it is committed; what that takes is decided by
 //! [`gapless_core::TableCursor`].
 
 mod digest;
 mod quoting;
+pub mod replicate;
 mod served;
 mod source;
 mod wire;

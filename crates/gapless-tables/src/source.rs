@@ -35,6 +35,7 @@ mod token;
 pub use catalog::SetupError;
 pub use declaration::TableConfig;
 pub use encoding::Form;
+pub(crate) use table::STAMP;
 pub use token::{CursorError, CursorKeys};
 
 /// How many open transactions a cursor lists.

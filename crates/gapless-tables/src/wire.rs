@@ -118,6 +118,15 @@ pub enum CustomType {
     },
 }
 
+impl CustomType {
+    /// Its name, with the schema, quoted where needed.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Enum { name, .. } | Self::Domain { name, .. } => name,
+        }
+    }
+}
+
 /// What is said about a page beside its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageHead {

@@ -150,7 +150,7 @@ impl Api {
 }
 
 /// Chooses who does the cryptography of `https`, for the whole process.
-fn install_tls() {
+pub(crate) fn install_tls() {
     // A provider that was installed before is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

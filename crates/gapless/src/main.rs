@@ -12,6 +12,7 @@ mod logging;
 mod migrate;
 mod open_files;
 mod output;
+mod replicate;
 mod send;
 mod serve;
 mod signals;
@@ -39,6 +40,7 @@ enum Command {
     Tail(tail::Args),
     Follow(follow::Arguments),
     Table(table::Arguments),
+    Replicate(replicate::Arguments),
     Token(token::Arguments),
     Admin(admin::Arguments),
     Migrate(migrate::Arguments),
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Tail(arguments) => tail::run(arguments),
         Command::Follow(arguments) => follow::run(&arguments),
         Command::Table(arguments) => table::run(arguments),
+        Command::Replicate(arguments) => replicate::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Admin(arguments) => admin::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),

@@ -1,0 +1,121 @@
+//! The positions of copies, in a table of the target.
+
+use tokio_postgres::{Client, Error, GenericClient, Row, Transaction};
+
+use crate::quoting::qualified;
+use crate::replicate::position::{Position, Replay};
+use crate::wire::{SourceName, TableDescription};
+
+const TABLE: &str = "gapless_replica";
+
+/// What is kept about a copy.
+pub(super) struct Kept {
+    pub(super) position: Position,
+    /// The table at the source.
+    pub(super) source_table: String,
+    /// The columns that the copy had.
+    pub(super) columns: Vec<String>,
+}
+
+/// Makes the table of positions in the target's schema, unless it is there.
+pub(super) async fn make(client: &impl GenericClient, schema: &str) -> Result<(), Error> {
+    let table = qualified(schema, TABLE);
+    let is_there = client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&table]).await?;
+    if is_there.get(0) {
+        return Ok(());
+    }
+    client
+        .batch_execute(&format!(
+            "CREATE TABLE {table} (
+                target text PRIMARY KEY,
+                source text NOT NULL,
+                source_table text NOT NULL,
+                schema_version text NOT NULL,
+                columns text[] NOT NULL,
+                cursor text,
+                replay_since text,
+                replay_cursor text,
+                is_filling boolean NOT NULL,
+                upserts bigint NOT NULL DEFAULT 0,
+                deletes bigint NOT NULL DEFAULT 0,
+                updated_at timestamptz NOT NULL DEFAULT now()
+            )"
+        ))
+        .await
+}
+
+/// Reads what is kept about a table, and locks it.
+pub(super) async fn read(transaction: &Transaction<'_>, name: &SourceName) -> Result<Option<Kept>, Error> {
+    let sql = format!(
+        "SELECT cursor, replay_since, replay_cursor, is_filling, source_table, columns FROM {} WHERE target = $1 FOR UPDATE",
+        qualified(&name.schema, TABLE)
+    );
+    Ok(transaction.query_opt(&sql, &[&name.table]).await?.as_ref().map(kept))
+}
+
+fn kept(row: &Row) -> Kept {
+    let since: Option<String> = row.get(1);
+    let replay = since.map(|since| Replay { since, cursor: row.get(2) });
+    let position = Position { cursor: row.get(0), replay, is_filling: row.get(3) };
+    Kept { position, source_table: row.get(4), columns: row.get(5) }
+}
+
+/// Keeps what a table is now.
+pub(super) async fn keep(
+    transaction: &Transaction<'_>,
+    name: &SourceName,
+    origin: &str,
+    description: &TableDescription,
+    position: &Position,
+) -> Result<(), Error> {
+    let sql = format!(
+        "INSERT INTO {} (target, source, source_table, schema_version, columns, cursor, replay_since, replay_cursor, is_filling)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (target) DO UPDATE SET source = excluded.source, source_table = excluded.source_table,
+            schema_version = excluded.schema_version, columns = excluded.columns, cursor = excluded.cursor,
+            replay_since = excluded.replay_since, replay_cursor = excluded.replay_cursor, is_filling = excluded.is_filling",
+        qualified(&name.schema, TABLE)
+    );
+    let columns: Vec<&str> = description.columns.iter().map(|column| column.name.as_str()).collect();
+    let (since, replay_cursor) = position.replay_parts();
+    transaction
+        .execute(
+            &sql,
+            &[
+                &name.table,
+                &origin,
+                &description.table,
+                &description.schema_version,
+                &columns,
+                &position.cursor,
+                &since,
+                &replay_cursor,
+                &position.is_filling,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+/// The statement that moves a position, if it is where it should be.
+pub(super) fn advance(name: &SourceName) -> String {
+    format!(
+        "UPDATE {} SET cursor = $2, replay_since = $3, replay_cursor = $4, is_filling = $5,
+            upserts = upserts + $6, deletes = deletes + $7, updated_at = now()
+        WHERE target = $1 AND cursor IS NOT DISTINCT FROM $8 AND replay_since IS NOT DISTINCT FROM $9
+            AND replay_cursor IS NOT DISTINCT FROM $10",
+        qualified(&name.schema, TABLE)
+    )
+}
+
+/// Forgets a copy: its rows, and what is kept about it.
+pub(super) async fn clear(client: &mut Client, name: &SourceName) -> Result<(), Error> {
+    let transaction = client.transaction().await?;
+    let sql = format!(
+        "UPDATE {} SET cursor = NULL, replay_since = NULL, replay_cursor = NULL, is_filling = true WHERE target = $1",
+        qualified(&name.schema, TABLE)
+    );
+    transaction.execute(&sql, &[&name.table]).await?;
+    transaction.batch_execute(&format!("TRUNCATE {}", qualified(&name.schema, &name.table))).await?;
+    transaction.commit().await
+}

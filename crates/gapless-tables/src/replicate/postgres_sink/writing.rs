@@ -1,0 +1,113 @@
+//! Writes pages.
+
+use tokio_postgres::{Client, Error, Statement, Transaction};
+
+use super::copying::{copy, with_op, without_op};
+use super::errors::Trouble;
+use super::state;
+use super::statements::{Statements, Way};
+use crate::replicate::page::Page;
+use crate::replicate::position::Position;
+
+/// The statements of a table, prepared on a connection that has a table for pages.
+pub(super) struct Prepared {
+    pub(super) statements: Statements,
+    advance: Statement,
+    copy_straight: Statement,
+    copy_staged: Statement,
+    merge: Statement,
+    upsert: Statement,
+    delete: Statement,
+}
+
+impl Prepared {
+    pub(super) async fn new(client: &Client, statements: Statements) -> Result<Self, Error> {
+        client.batch_execute(&statements.stage).await?;
+        Ok(Self {
+            advance: client.prepare(&state::advance(&statements.target)).await?,
+            copy_straight: client.prepare(&statements.copy_straight).await?,
+            copy_staged: client.prepare(&statements.copy_staged).await?,
+            merge: client.prepare(&statements.merge).await?,
+            upsert: client.prepare(&statements.upsert).await?,
+            delete: client.prepare(&statements.delete).await?,
+            statements,
+        })
+    }
+
+    /// Writes a page and its position in one transaction.
+    pub(super) async fn write(
+        &self,
+        client: &mut Client,
+        way: Way,
+        page: &Page,
+        from: &Position,
+        to: &Position,
+    ) -> Result<(), Trouble> {
+        let transaction = client.transaction().await?;
+        self.advance(&transaction, from, to, page.upserts, page.deletes).await?;
+        match way {
+            _ if page.head.records == 0 => {}
+            Way::Straight => {
+                copy(&transaction, &self.copy_straight, without_op(page, self.statements.columns)).await?;
+            }
+            Way::Staged | Way::Merged => {
+                copy(&transaction, &self.copy_staged, with_op(page)).await?;
+                if way == Way::Merged {
+                    transaction.execute(&self.merge, &[]).await?;
+                }
+                if page.deletes > 0 {
+                    transaction.execute(&self.delete, &[]).await?;
+                }
+                if page.upserts > 0 {
+                    transaction.execute(&self.upsert, &[]).await?;
+                }
+            }
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Moves the position alone.
+    pub(super) async fn note(
+        &self,
+        client: &mut Client,
+        from: &Position,
+        to: &Position,
+    ) -> Result<(), Trouble> {
+        let transaction = client.transaction().await?;
+        self.advance(&transaction, from, to, 0, 0).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    async fn advance(
+        &self,
+        transaction: &Transaction<'_>,
+        from: &Position,
+        to: &Position,
+        upserts: usize,
+        deletes: usize,
+    ) -> Result<(), Trouble> {
+        let count = |records| i64::try_from(records).unwrap_or(i64::MAX);
+        let (since_before, replay_before) = from.replay_parts();
+        let (since, replay) = to.replay_parts();
+        let moved = transaction
+            .execute(
+                &self.advance,
+                &[
+                    &self.statements.target.table,
+                    &to.cursor,
+                    &since,
+                    &replay,
+                    &to.is_filling,
+                    &count(upserts),
+                    &count(deletes),
+                    &from.cursor,
+                    &since_before,
+                    &replay_before,
+                ],
+            )
+            .await?;
+        if moved == 1 { Ok(()) } else { Err(Trouble::Moved) }
+    }
+}
