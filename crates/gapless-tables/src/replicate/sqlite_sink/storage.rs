@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Storage {
     Integer,
-    /// Numbers that have a value; `NaN`, the infinities and minus zero stay texts.
+    /// `NaN` and the infinities stay texts.
     Real,
     Blob,
     /// PostgreSQL's text.
@@ -24,11 +24,11 @@ impl Storage {
         }
     }
 
-    /// The type in SQLite.
+    /// The type in SQLite. Floats have none: a column that is declared `REAL` would make zero of minus zero.
     pub(super) fn type_name(self) -> &'static str {
         match self {
             Self::Integer => "INTEGER",
-            Self::Real => "REAL",
+            Self::Real => "",
             Self::Blob => "BLOB",
             Self::Text => "TEXT",
         }
@@ -51,8 +51,7 @@ impl Storage {
 
 fn real(text: &str) -> Option<Value> {
     let number: f64 = text.parse().ok()?;
-    let is_number = number.is_finite() && !(number == 0.0 && number.is_sign_negative());
-    Some(if is_number { Value::Real(number) } else { Value::Text(text.to_owned()) })
+    Some(if number.is_finite() { Value::Real(number) } else { Value::Text(text.to_owned()) })
 }
 
 /// Reads `\x` and hexadecimal digits.
@@ -75,6 +74,7 @@ mod tests {
         let value = |type_name: &str, text: &str| Storage::of(type_name).value(Some(text.as_bytes()));
         assert_eq!(value("bigint", "-9223372036854775808"), Some(Value::Integer(i64::MIN)));
         assert_eq!(value("double precision", "0.1"), Some(Value::Real(0.1)));
+        assert!(matches!(value("real", "-0"), Some(Value::Real(zero)) if zero.is_sign_negative()));
         assert_eq!(value("double precision", "NaN"), Some(Value::Text("NaN".to_owned())));
         assert_eq!(value("real", "-Infinity"), Some(Value::Text("-Infinity".to_owned())));
         assert_eq!(value("bytea", "\\x00Ff10"), Some(Value::Blob(vec![0, 255, 16])));

@@ -1,0 +1,8 @@
+//! Where copies go, against a real PostgreSQL and real files.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on ends")]
+
+mod contract;
+mod pages;
+mod postgres;
+mod target;
