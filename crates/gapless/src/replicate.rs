@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::api::install_tls;
-use crate::connection::{complain, given};
+use crate::connection::{block_on, complain, given};
 use crate::logging;
 use crate::signals::Signals;
 
@@ -83,8 +83,8 @@ const IN_USE: u8 = 3;
 const GAVE_UP: u8 = 4;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    runtime.block_on(async {
+    // One thread is enough for what little there is to do beside waiting, and takes less memory than several.
+    block_on(async {
         logging::start(LogConfig::default());
         install_tls();
         let copies = arguments.copies()?;
