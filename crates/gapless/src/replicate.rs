@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "USER")]
     user: Option<UserId>,
     /// First read once more what was changed at this time or later, as in 2026-01-31T12:00:00Z; nothing is taken back by that
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
     /// First take all rows of the targets away, and copy them anew
     #[arg(long, conflicts_with = "since")]
@@ -90,7 +90,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let copies = arguments.copies()?;
         let mut signals = Signals::catch().context("watching for SIGTERM")?;
         let mut work = JoinSet::new();
-        for ends in connect(copies)? {
+        let copies = match connect(copies) {
+            Ok(copies) => copies,
+            Err(error) if matches!(error.downcast_ref(), Some(SinkError::InUse(_))) => {
+                complain(&format!("{error:#}"));
+                return Ok(ExitCode::from(IN_USE));
+            }
+            Err(error) => return Err(error),
+        };
+        for ends in copies {
             work.spawn(replicate(ends, arguments.config()));
         }
         let mut worst = 0;
