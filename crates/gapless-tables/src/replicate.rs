@@ -3,6 +3,7 @@
 //! [`Replicator`] asks a server for pages and hands them to a [`Sink`], which writes each page and the position behind it in one
 //! transaction. What decides is pure: [`Position`] is how far a copy is, `plan` is what a target lacks, [`Page`] is what came over the wire.
 
+mod kept;
 mod page;
 mod plan;
 mod position;

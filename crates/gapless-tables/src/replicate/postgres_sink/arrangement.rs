@@ -2,10 +2,10 @@
 
 use tokio_postgres::{Client, Transaction};
 
-use super::state::{self, Kept};
-use super::{catalog, ddl, errors};
+use super::{catalog, ddl, errors, state};
 use crate::quoting::{identifier, qualified};
-use crate::replicate::plan::{Existing, Step, plan};
+use crate::replicate::kept::Found;
+use crate::replicate::plan::plan;
 use crate::replicate::position::Position;
 use crate::replicate::sink::SinkError;
 use crate::source::STAMP;
@@ -23,7 +23,24 @@ pub(super) async fn arrange(
     state::make(&transaction, &name.schema).await.map_err(errors::sink_error)?;
     let kept = state::read(&transaction, name).await.map_err(errors::sink_error)?;
     let existing = catalog::table(&transaction, name).await.map_err(errors::sink_error)?;
-    check(&transaction, name, description, kept.as_ref(), existing.as_ref()).await?;
+    let relation = qualified(&name.schema, &name.table);
+    if existing.as_ref().is_some_and(|existing| existing.columns.iter().any(|column| column.name == STAMP)) {
+        return Err(SinkError::Refused(format!(
+            "{relation} is itself read as a source; copy into another table"
+        )));
+    }
+    let has_rows = match (&kept, &existing) {
+        (None, Some(_)) => catalog::has_rows(&transaction, name).await.map_err(errors::sink_error)?,
+        (Some(_), _) | (None, None) => false,
+    };
+    let found = Found {
+        name: &relation,
+        kept: kept.as_ref(),
+        existing: existing.as_ref(),
+        has_rows,
+        forget: &state::forget(name),
+    };
+    found.check(description)?;
     make_types(&transaction, description).await?;
     let copied = kept.as_ref().map(|kept| kept.columns.as_slice());
     let steps = plan(&ddl::wanted(description), existing.as_ref(), copied)?;
@@ -31,55 +48,10 @@ pub(super) async fn arrange(
         let sql = ddl::step(step, name, description);
         transaction.batch_execute(&sql).await.map_err(errors::sink_error)?;
     }
-    let is_wider = steps.iter().any(|step| matches!(step, Step::AddColumn(_)));
-    let position = match kept {
-        Some(kept) if is_wider => kept.position.widened(),
-        Some(kept) => kept.position,
-        None if existing.is_none() => Position::of_a_new_table(),
-        None => Position::default(),
-    };
+    let position = found.position_after(&steps);
     state::keep(&transaction, name, origin, description, &position).await.map_err(errors::sink_error)?;
     transaction.commit().await.map_err(errors::sink_error)?;
     Ok(position)
-}
-
-/// Makes sure that the table is a copy of this source, or may become one.
-async fn check(
-    transaction: &Transaction<'_>,
-    name: &SourceName,
-    description: &TableDescription,
-    kept: Option<&Kept>,
-    existing: Option<&Existing>,
-) -> Result<(), SinkError> {
-    let relation = qualified(&name.schema, &name.table);
-    if let Some(kept) = kept
-        && kept.source_table != description.table
-    {
-        return Err(SinkError::Refused(format!(
-            "{relation} is a copy of `{}`; copy `{}` into another table",
-            kept.source_table, description.table
-        )));
-    }
-    if kept.is_some() && existing.is_none() {
-        return Err(SinkError::Refused(format!(
-            "{relation} was dropped, and its position is still kept; to copy it anew, \
-             `DELETE FROM {} WHERE target = '{}'`",
-            qualified(&name.schema, "gapless_replica"),
-            name.table.replace('\'', "''")
-        )));
-    }
-    let Some(existing) = existing else { return Ok(()) };
-    if existing.columns.iter().any(|column| column.name == STAMP) {
-        return Err(SinkError::Refused(format!(
-            "{relation} is itself read as a source; copy into another table"
-        )));
-    }
-    if kept.is_none() && catalog::has_rows(transaction, name).await.map_err(errors::sink_error)? {
-        return Err(SinkError::Refused(format!(
-            "{relation} has rows that no replicator has put there; empty it, or copy into another table"
-        )));
-    }
-    Ok(())
 }
 
 async fn make_schema(transaction: &Transaction<'_>, schema: &str) -> Result<(), SinkError> {

@@ -3,19 +3,11 @@
 use tokio_postgres::{Client, Error, GenericClient, Row, Transaction};
 
 use crate::quoting::qualified;
+use crate::replicate::kept::Kept;
 use crate::replicate::position::{Position, Replay};
 use crate::wire::{SourceName, TableDescription};
 
 const TABLE: &str = "gapless_replica";
-
-/// What is kept about a copy.
-pub(super) struct Kept {
-    pub(super) position: Position,
-    /// The table at the source.
-    pub(super) source_table: String,
-    /// The columns that the copy had.
-    pub(super) columns: Vec<String>,
-}
 
 /// Makes the table of positions in the target's schema, unless it is there.
 pub(super) async fn make(client: &impl GenericClient, schema: &str) -> Result<(), Error> {
@@ -106,6 +98,12 @@ pub(super) fn advance(name: &SourceName) -> String {
             AND replay_cursor IS NOT DISTINCT FROM $10",
         qualified(&name.schema, TABLE)
     )
+}
+
+/// The statement that forgets that there is a copy.
+pub(super) fn forget(name: &SourceName) -> String {
+    let table = qualified(&name.schema, TABLE);
+    format!("DELETE FROM {table} WHERE target = '{}'", name.table.replace('\'', "''"))
 }
 
 /// Forgets a copy: its rows, and what is kept about it.

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
+use crate::replicate::kept::Kept;
 use crate::replicate::position::{Position, Replay};
 use crate::wire::TableDescription;
 
@@ -38,15 +39,6 @@ const ADVANCE: &str = "
 
 const CLEAR: &str = "
     UPDATE gapless_replica SET cursor = NULL, replay_since = NULL, replay_cursor = NULL, is_filling = 1 WHERE target = ?1";
-
-/// What is kept about a copy.
-pub(super) struct Kept {
-    pub(super) position: Position,
-    /// The table at the source.
-    pub(super) source_table: String,
-    /// The columns that the copy had.
-    pub(super) columns: Vec<String>,
-}
 
 /// Makes the table of positions, unless it is there.
 pub(super) fn make(connection: &Connection) -> Result<()> {
@@ -120,6 +112,11 @@ pub(super) fn advance(
         replay_before,
     ])?;
     Ok(moved == 1)
+}
+
+/// The statement that forgets that there is a copy.
+pub(super) fn forget(table: &str) -> String {
+    format!("DELETE FROM gapless_replica WHERE target = '{}'", table.replace('\'', "''"))
 }
 
 /// Forgets where a copy is.

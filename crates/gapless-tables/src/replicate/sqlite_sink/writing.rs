@@ -7,6 +7,7 @@ use super::file::sink_error;
 use super::statements::{self, Statements};
 use super::{catalog, state};
 use crate::quoting::identifier;
+use crate::replicate::kept::Found;
 use crate::replicate::page::{Op, Page};
 use crate::replicate::plan::{Misfit, Step, plan};
 use crate::replicate::position::Position;
@@ -24,29 +25,18 @@ pub(super) fn arrange(
     state::make(&transaction).map_err(sink_error)?;
     let kept = state::read(&transaction, table).map_err(sink_error)?;
     let existing = catalog::table(&transaction, table).map_err(sink_error)?;
-    if let Some(kept) = &kept
-        && kept.source_table != description.table
-    {
-        return Err(SinkError::Refused(format!(
-            "`{table}` is a copy of `{}`; copy `{}` into another table",
-            kept.source_table, description.table
-        )));
-    }
-    match (&kept, &existing) {
-        (Some(_), None) => {
-            return Err(SinkError::Refused(format!(
-                "`{table}` was dropped, and its position is still kept; to copy it anew, \
-                 `DELETE FROM gapless_replica WHERE target = '{}'`",
-                table.replace('\'', "''")
-            )));
-        }
-        (None, Some(_)) if catalog::has_rows(&transaction, table).map_err(sink_error)? => {
-            return Err(SinkError::Refused(format!(
-                "`{table}` has rows that no replicator has put there; empty it, or copy into another table"
-            )));
-        }
-        (Some(_) | None, Some(_) | None) => {}
-    }
+    let has_rows = match (&kept, &existing) {
+        (None, Some(_)) => catalog::has_rows(&transaction, table).map_err(sink_error)?,
+        (Some(_), _) | (None, None) => false,
+    };
+    let found = Found {
+        name: &identifier(table),
+        kept: kept.as_ref(),
+        existing: existing.as_ref(),
+        has_rows,
+        forget: &state::forget(table),
+    };
+    found.check(description)?;
     let wanted = statements::wanted(description);
     let copied = kept.as_ref().map(|kept| kept.columns.as_slice());
     let steps = plan(&wanted, existing.as_ref(), copied)?;
@@ -57,13 +47,7 @@ pub(super) fn arrange(
             (None, Step::Create | Step::AddColumn(_)) => {}
         }
     }
-    let is_wider = steps.iter().any(|step| matches!(step, Step::AddColumn(_)));
-    let position = match kept {
-        Some(kept) if is_wider => kept.position.widened(),
-        Some(kept) => kept.position,
-        None if existing.is_none() => Position::of_a_new_table(),
-        None => Position::default(),
-    };
+    let position = found.position_after(&steps);
     state::keep(&transaction, table, origin, description, &position).map_err(sink_error)?;
     transaction.commit().map_err(sink_error)?;
     Ok(position)
