@@ -260,3 +260,6 @@ fn question(position: &Position, limit: u32, wait: Duration) -> Question<'_> {
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or_default();
     Question { cursor: position.next_cursor(), since: position.since(), limit, wait_ms }
 }
+
+#[cfg(test)]
+mod tests;
