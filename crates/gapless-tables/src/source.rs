@@ -259,7 +259,7 @@ impl Source {
                 values: request.form.values(),
                 limit: i64::try_from(room + 1).unwrap_or(i64::MAX),
                 before,
-                fence: self.fence(&client, cursor.step()).await?,
+                fence: self.fence(&client, cursor.step(), before).await?,
             };
             let is_late = matches!(cursor.step(), TableStep::Late { .. });
             let Some(statement) = reading.statement(cursor.step()) else {
@@ -304,8 +304,13 @@ impl Source {
     }
 
     /// Where a step ends for now, if it may look at many rows to find a few.
-    async fn fence(&self, client: &Object, step: TableStep<'_>) -> Result<Option<Place>, SourceError> {
-        let Some(statement) = statements::fence(&self.table, step) else { return Ok(None) };
+    async fn fence(
+        &self,
+        client: &Object,
+        step: TableStep<'_>,
+        before: Option<i64>,
+    ) -> Result<Option<Place>, SourceError> {
+        let Some(statement) = statements::fence(&self.table, step, before) else { return Ok(None) };
         let prepared = client.prepare_cached(&statement.sql).await?;
         let row = client.query_opt(&prepared, &statement.borrowed()).await?;
         row.map(|row| self.place(&row, false)).transpose()

@@ -25,6 +25,8 @@ pub(crate) struct Found {
     /// Whether the server only follows another.
     pub(crate) is_standby: bool,
     pub(crate) is_partitioned: bool,
+    /// Whether policies hide rows from the role.
+    pub(crate) hides_rows: bool,
     /// What `install` has made so far.
     pub(crate) installed: Installed,
     /// Schemas beside PostgreSQL's own that the key's types are compared by.
@@ -68,7 +70,9 @@ pub enum SetupError {
 }
 
 const TABLE: &str = "
-    SELECT c.oid, c.relkind::text, EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    SELECT c.oid, c.relkind::text, EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid),
+        c.relpersistence <> 'p', row_security_active(c.oid)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relname = $2";
 
 const COLUMNS: &str = "
@@ -86,7 +90,7 @@ const COLUMNS: &str = "
     LEFT JOIN (
         SELECT x.attnum, x.position::int FROM pg_index i
         CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS x (attnum, position)
-        WHERE i.indrelid = $1 AND i.indisprimary
+        WHERE i.indrelid = $1 AND i.indisprimary AND x.position <= i.indnkeyatts
     ) k ON k.attnum = a.attnum
     WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
 
@@ -153,9 +157,16 @@ pub(crate) async fn find(client: &Client, config: &TableConfig) -> Result<Found,
         wrong(format!("there is no table {}; correct `table`, or the database", qualified(schema, table)))
     })?;
     let (oid, kind, has_children): (u32, String, bool) = (row.get(0), row.get(1), row.get(2));
+    let row_security: bool = row.get(4);
     if !matches!(kind.as_str(), "r" | "p") {
         return Err(wrong(format!(
             "{} is no table; views and the like have no row versions",
+            qualified(schema, table)
+        )));
+    }
+    if row.get(3) {
+        return Err(wrong(format!(
+            "{0} isn't kept through a crash, and nobody would note its rows as deleted then; `ALTER TABLE {0} SET LOGGED`",
             qualified(schema, table)
         )));
     }
@@ -210,6 +221,7 @@ pub(crate) async fn find(client: &Client, config: &TableConfig) -> Result<Found,
         cluster,
         is_standby,
         is_partitioned,
+        hides_rows: row_security,
         installed,
         operator_schemas: schemas.iter().map(|row| row.get(0)).collect(),
     })

@@ -138,6 +138,10 @@ async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, 
     }
     let triggers = client.query(TRIGGERS, &[&table.found.oid]).await?;
     let has_trigger = |name: &str| triggers.iter().any(|row| row.get::<_, &str>(0) == name);
+    if table.found.hides_rows {
+        let remedy = "rows that it comes to hide would stay in every copy; `ALTER ROLE … BYPASSRLS`, and declare a `filter`";
+        lack("row-level security hides rows from the role", remedy.to_owned());
+    }
     if table.found.is_standby && table.config.consistency != Consistency::BestEffort {
         let remedy =
             "what is open on the primary isn't known here; give the primary's URL, or read `best_effort`";

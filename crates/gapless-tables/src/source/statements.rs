@@ -46,8 +46,8 @@ const LOOKED_AT_MAX: u32 = 100_000;
 
 /// Finds the place where a step ends for now, if there is one: behind the most rows that are looked at for a page, where only some of
 /// them are wanted. So each page is read in time, however few those are.
-pub(crate) fn fence(table: &SourceTable, step: TableStep<'_>) -> Option<Statement> {
-    let reading = Reading { table, values: Values::Text, limit: 1, before: None, fence: None };
+pub(crate) fn fence(table: &SourceTable, step: TableStep<'_>, before: Option<i64>) -> Option<Statement> {
+    let reading = Reading { table, values: Values::Text, limit: 1, before, fence: None };
     let legs = reading.legs();
     let leg = legs.first()?;
     let mut statement = Statement::default();
@@ -56,7 +56,7 @@ pub(crate) fn fence(table: &SourceTable, step: TableStep<'_>) -> Option<Statemen
             reading.watched_range(leg, &mut statement, base, up_to, after)
         }
         (TableStep::Forward { after, is_initial: true, .. }, _) if table.live.is_some() => {
-            after.map(|after| reading.beyond(leg, &mut statement, &leg.at, after)).into_iter().collect()
+            reading.forward_range(leg, &mut statement, after)
         }
         (TableStep::Begin | TableStep::Late { .. } | TableStep::Forward { .. }, _) => return None,
     };
@@ -180,15 +180,9 @@ impl Reading<'_> {
         mark: &Mark,
         after: Option<&Place>,
     ) -> Vec<String> {
-        let mut conditions = Vec::new();
-        if let Some(after) = after {
-            conditions.push(self.beyond(leg, statement, &leg.at, after));
-        }
+        let mut conditions = self.forward_range(leg, statement, after);
         if let Some(fence) = &self.fence {
             conditions.push(self.compared(leg, statement, &leg.at, "<", fence));
-        }
-        if let Some(before) = self.before {
-            conditions.push(format!("{} < {}", leg.at, statement.cursor(self.table, before)));
         }
         if let (true, Some(stamp)) = (self.table.is_stamped(), &leg.stamp) {
             let is_ended = self.is_ended(stamp, statement, mark);
@@ -200,6 +194,18 @@ impl Reading<'_> {
                     conditions.push(format!("NOT {}", self.is_ended(stamp, statement, base)));
                 }
             }
+        }
+        conditions
+    }
+
+    /// Where rows are that come next, by cursor column and key.
+    fn forward_range(&self, leg: &Leg<'_>, statement: &mut Statement, after: Option<&Place>) -> Vec<String> {
+        let mut conditions = Vec::new();
+        if let Some(after) = after {
+            conditions.push(self.beyond(leg, statement, &leg.at, after));
+        }
+        if let Some(before) = self.before {
+            conditions.push(format!("{} < {}", leg.at, statement.cursor(self.table, before)));
         }
         conditions
     }

@@ -27,7 +27,9 @@ async fn a_table_that_can_not_be_read_says_what_to_do() {
          CREATE TABLE keyless (updated_at timestamptz NOT NULL, a int NOT NULL, b int UNIQUE);
          CREATE VIEW seen AS SELECT * FROM orders;
          CREATE TABLE parent (id int PRIMARY KEY, updated_at timestamptz NOT NULL); CREATE TABLE child () INHERITS (parent);
-         CREATE TABLE many (id int, id2 int, updated_at timestamptz NOT NULL, PRIMARY KEY (id, id2)); CREATE INDEX ON many (updated_at, id)",
+         CREATE TABLE many (id int, id2 int, updated_at timestamptz NOT NULL, PRIMARY KEY (id, id2)); CREATE INDEX ON many (updated_at, id);
+         CREATE UNLOGGED TABLE brief (id int PRIMARY KEY, updated_at timestamptz NOT NULL);
+         CREATE TABLE covering (id int, updated_at timestamptz NOT NULL, note text, PRIMARY KEY (id) INCLUDE (note))",
     )
     .await;
     let named = |name: &str| TableConfig { table: Some(name.to_owned()), ..watched() };
@@ -60,6 +62,8 @@ async fn a_table_that_can_not_be_read_says_what_to_do() {
         (named("seen"), "is no table"),
         (named("keyless"), "it has no primary key"),
         (TableConfig { key: vec!["a".to_owned()], ..named("keyless") }, "(a) isn't unique"),
+        (named("brief"), r#"`ALTER TABLE "public"."brief" SET LOGGED`"#),
+        (named("covering"), r#"run `CREATE INDEX CONCURRENTLY ON "public"."covering" ("updated_at", "id")`"#),
         (named("parent"), "other tables inherit from"),
         (named("many"), r#"run `CREATE INDEX CONCURRENTLY ON "public"."many" ("updated_at", "id", "id2")`"#),
     ];
@@ -100,6 +104,21 @@ async fn a_role_that_lacks_a_privilege_is_told_which() {
     assert!(refused.contains("permission denied for table orders_gapless_deleted"), "{refused}");
     shop.execute(&format!("GRANT SELECT ON orders_gapless_deleted TO {role}")).await;
     Source::open(&url, 1, orders(Consistency::Watched), keys()).await.unwrap();
+
+    // In strict mode it needs nothing else, also where the source's log isn't on disk yet.
+    shop.source(orders(Consistency::Strict)).await;
+    let source = Source::open(&url, 1, orders(Consistency::Strict), keys()).await.unwrap();
+    let open = connect(&shop.url).await;
+    open.batch_execute("BEGIN; INSERT INTO orders VALUES (1, 'open', now())").await.unwrap();
+    shop.execute("INSERT INTO orders VALUES (2, 'new', now())").await;
+    open.batch_execute("UPDATE orders SET status = 'still open' WHERE id = 1").await.unwrap();
+    assert_eq!(Reader::default().catch_up(&source, 10).await, ["2 new"]);
+    drop(open);
+
+    shop.execute("ALTER TABLE orders ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON orders USING (id > 5)")
+        .await;
+    let refused = refusal(&url, orders(Consistency::Watched)).await;
+    assert!(refused.contains("row-level security hides rows"), "{refused}");
     shop.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
 }
 
@@ -366,6 +385,7 @@ async fn rows_that_a_truncation_can_not_see_are_not_truncated() {
 async fn what_changes_under_an_open_source_is_told() {
     for (changes, expected) in [
         ("ALTER TABLE orders DROP COLUMN status", "status does not exist"),
+        ("ALTER TABLE orders RENAME TO sales", "isn't there any more"),
         ("DROP TABLE orders", "isn't there any more"),
         ("INSERT INTO orders VALUES (0, 'zero', now())", "division by zero"),
     ] {
