@@ -36,4 +36,4 @@ pub use hub::{FeedNews, Fresh, Hub, HubCommand, HubConfig, Standing};
 pub use membership::{History, Interval, MemberState, MembershipRow};
 pub use outbox::{Outbox, OutboxConfig, OutboxError, OutboxId, OutboxMessage};
 pub use seen::{CursorRefusal, Seen};
-pub use table::{Mark, Place, Snapshot, SnapshotError, TableCursor, TableStep};
+pub use table::{Mark, Place, Snapshot, SnapshotError, StepEnd, TableCursor, TableStep};

@@ -9,5 +9,5 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub use cursor::{Mark, Place, TableCursor, TableStep};
+pub use cursor::{Mark, Place, StepEnd, TableCursor, TableStep};
 pub use snapshot::{Snapshot, SnapshotError};

@@ -10,6 +10,7 @@ mod frames;
 mod idle;
 mod metronome;
 mod page;
+mod places;
 mod plain_sender;
 mod reading_session;
 mod replay;

@@ -79,6 +79,17 @@ pub enum TableStep<'a> {
     },
 }
 
+/// How a step of a page ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepEnd {
+    /// The page has no room for the rest.
+    Full,
+    /// There are no more rows of its kind.
+    Through,
+    /// There are no more up to this place; what lies behind it wasn't looked at, so that the page is read in time.
+    Fence(Place),
+}
+
 impl TableCursor {
     /// At the beginning of a table.
     pub fn new() -> Self {
@@ -111,24 +122,36 @@ impl TableCursor {
         self.pass = Some(Pass { mark, stage });
     }
 
-    /// Notes what a step has read: the last row, if there was one, and whether there are no more of its kind.
-    pub fn handle_rows(&mut self, last: Option<Place>, is_through: bool) {
+    /// Notes what a step has read: the last row, if there was one, and how it ended. Says whether the page ends here, too; otherwise the
+    /// next step fills it further.
+    pub fn handle_rows(&mut self, last: Option<Place>, end: StepEnd) -> bool {
         let is_late = matches!(self.step(), TableStep::Late { .. });
-        let Some(pass) = &mut self.pass else { return };
+        let (place, is_through) = match end {
+            StepEnd::Full => (last, false),
+            StepEnd::Through => (last, true),
+            StepEnd::Fence(place) => (Some(place), false),
+        };
+        let Some(pass) = &mut self.pass else { return true };
         match (is_late, is_through) {
             (true, true) => pass.stage = Stage::Forward,
             (true, false) => {
-                if last.is_some() {
-                    pass.stage = Stage::Late(last);
+                if place.is_some() {
+                    pass.stage = Stage::Late(place);
                 }
             }
             (false, _) => {
-                self.reached = last.or(self.reached.take());
+                self.reached = place.or(self.reached.take());
                 if is_through {
                     self.base = self.pass.take().map(|pass| pass.mark);
                 }
             }
         }
+        !is_through || !self.has_more()
+    }
+
+    /// Whether nothing has ended since the last pass, so that a pass of this mark would be empty.
+    pub fn is_through_at(&self, mark: &Mark) -> bool {
+        self.pass.is_none() && self.base.as_ref().is_some_and(|base| base.snapshot == mark.snapshot)
     }
 
     /// Whether a pass is under way, so that there is more to read at once.

@@ -30,9 +30,19 @@ struct Transaction {
 #[derive(Debug, Clone)]
 enum Action {
     Begin,
-    Write { transaction: usize, key: u8 },
-    End { transaction: usize, commits: bool },
-    Read { limit: usize },
+    Write {
+        transaction: usize,
+        key: u8,
+    },
+    End {
+        transaction: usize,
+        commits: bool,
+    },
+    /// Of the rows behind the cursor, only so many are looked at.
+    Read {
+        limit: usize,
+        looked_at_max: usize,
+    },
 }
 
 /// What a reader has of each key.
@@ -85,46 +95,55 @@ impl Database {
     }
 
     /// Reads a page, as a source does. `sees_late` is false for the strategy that is known to be broken.
-    fn read(&self, cursor: &mut TableCursor, limit: usize, sees_late: bool) -> Vec<(u8, Row)> {
+    fn read(
+        &self,
+        cursor: &mut TableCursor,
+        limit: usize,
+        looked_at_max: usize,
+        sees_late: bool,
+    ) -> Vec<(u8, Row)> {
         let mut page = Vec::new();
         loop {
             let room = limit - page.len();
-            let (mut found, is_late) = match cursor.step() {
-                TableStep::Begin if !page.is_empty() => return page,
+            let (mut rows, base, mark, is_looked_for) = match cursor.step() {
                 TableStep::Begin => {
-                    cursor.begin(Mark { snapshot: self.snapshot(), oldest_start: None });
+                    let mark = Mark { snapshot: self.snapshot(), oldest_start: None };
+                    if cursor.is_through_at(&mark) {
+                        return page;
+                    }
+                    cursor.begin(mark);
                     continue;
                 }
                 TableStep::Late { base, mark, up_to, after } => {
-                    let is_new = |row: &Row| {
-                        sees_late && mark.snapshot.has_ended(row.xid) && !base.snapshot.has_ended(row.xid)
-                    };
                     let mut rows = self.rows_by(|key, row| {
                         let is_behind = (row.at, Some(vec![*key])) <= (up_to.at, place_key(up_to));
-                        (is_behind && is_new(row)).then_some((row.xid as i64, *key))
+                        is_behind.then_some((row.xid as i64, *key))
                     });
                     rows.retain(|(place, ..)| after.is_none_or(|after| is_beyond(*place, after)));
-                    (rows, true)
+                    (rows, Some(base), mark, sees_late)
                 }
                 TableStep::Forward { base, mark, after, is_initial: _ } => {
-                    let is_new = |row: &Row| {
-                        mark.snapshot.has_ended(row.xid)
-                            && !base.is_some_and(|base| base.snapshot.has_ended(row.xid))
-                    };
-                    let mut rows = self.rows_by(|key, row| is_new(row).then_some((row.at, *key)));
+                    let mut rows = self.rows_by(|key, row| Some((row.at, *key)));
                     rows.retain(|(place, ..)| after.is_none_or(|after| is_beyond(*place, after)));
-                    (rows, false)
+                    (rows, base, mark, true)
                 }
             };
-            let is_through = found.len() <= room;
-            found.truncate(room);
-            let last = found.last().map(|((at, key), ..)| Place { at: *at, key: Some(vec![vec![*key]]) });
-            page.extend(found.into_iter().map(|(_, key, row)| (key, row)));
-            cursor.handle_rows(last, is_through);
-            if !is_through || !cursor.has_more() {
+            let place = |row: &((i64, u8), u8, Row)| Place { at: row.0.0, key: Some(vec![vec![row.0.1]]) };
+            let fence = rows.get(looked_at_max - 1).map(place);
+            rows.truncate(looked_at_max);
+            let is_seen = |row: &Row| base.is_some_and(|base| base.snapshot.has_ended(row.xid));
+            rows.retain(|(.., row)| is_looked_for && mark.snapshot.has_ended(row.xid) && !is_seen(row));
+            let end = match (rows.len() > room, fence) {
+                (true, _) => StepEnd::Full,
+                (false, Some(fence)) => StepEnd::Fence(fence),
+                (false, None) => StepEnd::Through,
+            };
+            rows.truncate(room);
+            let last = rows.last().map(place);
+            page.extend(rows.into_iter().map(|(_, key, row)| (key, row)));
+            if cursor.handle_rows(last, end) {
                 return page;
             }
-            assert!(is_late, "only late rows are followed by others");
         }
     }
 
@@ -150,7 +169,9 @@ fn follow(actions: &[Action], sees_late: bool) -> (Database, Held, Vec<(u8, Row)
     let mut delivered = Vec::new();
     for action in actions {
         match action {
-            Action::Read { limit } => delivered.extend(database.read(&mut cursor, *limit, sees_late)),
+            Action::Read { limit, looked_at_max } => {
+                delivered.extend(database.read(&mut cursor, *limit, *looked_at_max, sees_late));
+            }
             action @ (Action::Begin | Action::Write { .. } | Action::End { .. }) => database.act(action),
         }
     }
@@ -160,7 +181,7 @@ fn follow(actions: &[Action], sees_late: bool) -> (Database, Held, Vec<(u8, Row)
     // One pass that may be under way, and one more.
     for _ in 0..2 {
         loop {
-            delivered.extend(database.read(&mut cursor, 2, sees_late));
+            delivered.extend(database.read(&mut cursor, 2, 3, sees_late));
             if !cursor.has_more() {
                 break;
             }
@@ -175,7 +196,8 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (any::<usize>(), 0..12_u8).prop_map(|(transaction, key)| Action::Write { transaction, key }),
         3 => (any::<usize>(), prop::bool::weighted(0.8))
             .prop_map(|(transaction, commits)| Action::End { transaction, commits }),
-        3 => (1..4_usize).prop_map(|limit| Action::Read { limit }),
+        3 => (1..4_usize, 1..8_usize)
+            .prop_map(|(limit, looked_at_max)| Action::Read { limit, looked_at_max }),
     ]
 }
 
@@ -231,10 +253,10 @@ fn without_looking_for_late_rows_some_are_lost() {
         Action::Begin,
         Action::Write { transaction: 1, key: 2 },
         Action::End { transaction: 1, commits: true },
-        Action::Read { limit: 3 },
+        Action::Read { limit: 3, looked_at_max: 100 },
         Action::Write { transaction: 0, key: 1 },
         Action::End { transaction: 0, commits: true },
-        Action::Read { limit: 3 },
+        Action::Read { limit: 3, looked_at_max: 100 },
     ];
     let (database, held, _) = follow(&late, false);
     assert_eq!((held.len(), database.rows.len()), (1, 2));
@@ -251,10 +273,10 @@ fn exactly_as_many_rows_as_were_asked_for_leave_nothing_more() {
     }
     database.act(&Action::End { transaction: 0, commits: true });
     let mut cursor = TableCursor::new();
-    assert_eq!((database.read(&mut cursor, 4, true).len(), cursor.has_more()), (4, false));
-    assert_eq!((database.read(&mut cursor, 4, true).len(), cursor.has_more()), (0, false));
+    assert_eq!((database.read(&mut cursor, 4, 100, true).len(), cursor.has_more()), (4, false));
+    assert_eq!((database.read(&mut cursor, 4, 100, true).len(), cursor.has_more()), (0, false));
     let mut since = TableCursor::since(database.rows[&0].at + 1);
-    assert_eq!((database.read(&mut since, 4, true).len(), since.has_more()), (0, false));
+    assert_eq!((database.read(&mut since, 4, 100, true).len(), since.has_more()), (0, false));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::Scale;
 use super::disk::{histogram, micros_since};
 use super::frames::{self, Incoming};
+use super::places;
 use crate::database::{Databases, StoreKind};
 use crate::figure::{Figure, Target, median};
 use crate::progress::Progress;
@@ -110,18 +111,13 @@ async fn measure(plan: Plan, server: SocketAddr, raw: &raw::RawPages) -> anyhow:
 
 fn place_figures(plan: Plan, p50s: &[f64]) -> Vec<Figure> {
     let entries = plan.entries;
-    let figure = |metric: String, ms| Figure::new(BENCH, metric, "ms", ms);
-    let named = ["beginning", "middle", "end"].into_iter().zip(p50s);
+    let named = places::NAMES.into_iter().zip(p50s);
     let mut figures: Vec<_> = named
-        .map(|(place, p50)| figure(format!("page of {PAGE_ENTRIES} of {entries}, {place}, p50"), *p50))
+        .map(|(place, p50)| {
+            Figure::new(BENCH, format!("page of {PAGE_ENTRIES} of {entries}, {place}, p50"), "ms", *p50)
+        })
         .collect();
-    let slowest = p50s.iter().copied().fold(0.0, f64::max);
-    let fastest = p50s.iter().copied().fold(f64::INFINITY, f64::min);
-    figures.push(
-        figure("the slowest place, p50".to_owned(), slowest)
-            .versus("the fastest place, p50", fastest)
-            .target(Target::RatioAtMost(PLACES_RATIO_MAX)),
-    );
+    figures.push(places::slowest_against_fastest(BENCH, p50s, PLACES_RATIO_MAX));
     figures
 }
 

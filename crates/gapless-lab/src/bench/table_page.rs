@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use super::Scale;
 use super::big_table;
 use super::disk::{histogram, micros_since};
+use super::places;
 use crate::database::{Database, Databases, StoreKind};
 use crate::figure::{Figure, Target, median};
 use crate::http::Connection;
@@ -52,7 +53,7 @@ pub(super) async fn run(scale: Scale, postgres_url: Option<String>) -> anyhow::R
     progress.step();
     let source =
         Source::open(&database.url(), 1, TableConfig::new(big_table::NAME), CursorKeys::new([])).await?;
-    let mut figures = places(plan, &source, &progress).await?;
+    let mut figures = at_places(plan, &source, &progress).await?;
     drop(source);
 
     let files = tempfile::tempdir().context("making a temporary folder")?;
@@ -69,7 +70,7 @@ pub(super) async fn run(scale: Scale, postgres_url: Option<String>) -> anyhow::R
 }
 
 /// Pages at three places, in turns.
-async fn places(plan: Plan, source: &Source, progress: &Progress) -> anyhow::Result<Vec<Figure>> {
+async fn at_places(plan: Plan, source: &Source, progress: &Progress) -> anyhow::Result<Vec<Figure>> {
     let mut cursors = Vec::new();
     for row in [1, plan.rows / 2, plan.rows - 10 * u64::from(PAGE_ROWS)] {
         let request =
@@ -96,20 +97,14 @@ async fn places(plan: Plan, source: &Source, progress: &Progress) -> anyhow::Res
         progress.step();
     }
     let p50s = durations.map(|place| place.value_at_quantile(0.5) as f64 / 1_000.0);
-    let named = ["beginning", "middle", "end"].into_iter().zip(p50s);
+    let named = places::NAMES.into_iter().zip(p50s);
     let mut figures: Vec<Figure> = named
         .map(|(place, p50)| {
             Figure::new(BENCH, format!("page of {PAGE_ROWS} of {}, {place}, p50", plan.rows), "ms", p50)
                 .target(Target::OursAtMost(PAGE_MS_MAX))
         })
         .collect();
-    let slowest = p50s.into_iter().fold(0.0, f64::max);
-    let fastest = p50s.into_iter().fold(f64::INFINITY, f64::min);
-    figures.push(
-        Figure::new(BENCH, "slowest place, p50", "ms", slowest)
-            .versus("the fastest", fastest)
-            .target(Target::RatioAtMost(PLACES_RATIO_MAX)),
-    );
+    figures.push(places::slowest_against_fastest(BENCH, &p50s, PLACES_RATIO_MAX));
     Ok(figures)
 }
 

@@ -5,6 +5,7 @@ mod fault;
 mod gapless;
 mod holding;
 mod paging;
+mod polling;
 mod push;
 mod side_by_side;
 mod strategy;
@@ -35,7 +36,7 @@ impl Experiment {
     const fn claim(self) -> &'static str {
         match self {
             Self::Strategies => {
-                "Readers of one busy table, side by side, in the ways in which it is usually done: each fails as predicted, and in no other way."
+                "Readers of one busy table, side by side: the usual ways each go wrong as predicted, and in no other way; gapless misses nothing, and in strict mode repeats nothing."
             }
             Self::QueryDepth => {
                 "A page by row comparison costs the same at any depth; with OFFSET, or with OR, it costs all that comes before it."

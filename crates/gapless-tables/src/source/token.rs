@@ -122,7 +122,7 @@ fn tag(key: &[u8], bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use gapless_core::{Mark, Place};
+    use gapless_core::{Mark, Place, StepEnd};
 
     use super::*;
 
@@ -138,7 +138,7 @@ mod tests {
     fn cursor() -> TableCursor {
         let mut cursor = TableCursor::since(-1);
         cursor.begin(Mark { snapshot: "10:20:10,14".parse().unwrap(), oldest_start: None });
-        cursor.handle_rows(Some(Place { at: 5, key: Some(vec![vec![0, 1], vec![]]) }), false);
+        cursor.handle_rows(Some(Place { at: 5, key: Some(vec![vec![0, 1], vec![]]) }), StepEnd::Full);
         cursor
     }
 
@@ -198,7 +198,7 @@ mod tests {
         };
         let mut cursor = TableCursor::new();
         cursor.begin(mark.clone());
-        cursor.handle_rows(Some(Place { at: i64::MAX, key: Some(vec![vec![0; 2_700]]) }), true);
+        cursor.handle_rows(Some(Place { at: i64::MAX, key: Some(vec![vec![0; 2_700]]) }), StepEnd::Through);
         cursor.begin(mark);
         let token = CursorKeys::new([]).seal(&subject(), &cursor);
         assert!(token.len() < 16 << 10, "{}", token.len());

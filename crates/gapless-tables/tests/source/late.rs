@@ -216,6 +216,7 @@ async fn a_session_that_does_not_tell_what_it_does_is_not_missed() {
             .execute("INSERT INTO orders VALUES (4, 'meanwhile', clock_timestamp() + interval '1 hour')")
             .await;
         world.reader.catch_up(&world.source, 10).await;
+        // The transaction has to be older than what a server may be late to show; its clock can't be moved.
         world.shop.execute("SELECT pg_sleep(1.2)").await;
         world.reader.catch_up(&world.source, 10).await;
         let came = world.end("INSERT INTO orders VALUES (3, 'late', now()); COMMIT").await;

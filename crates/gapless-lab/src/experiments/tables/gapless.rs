@@ -1,17 +1,16 @@
 //! gapless: the difference of two snapshots, in its two modes that miss nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use gapless_tables::{Consistency, CursorKeys, Form, PageRequest, Source, TableConfig, install};
 use gapless_testkit::BusyTable;
 use serde::Deserialize;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::holding::{Change, Holding};
+use super::polling::{self, Poll};
 
-const POLL_PAUSE: Duration = Duration::from_millis(50);
 const PAGE_ROWS: u32 = 200;
 
 /// A reader of the table, with its cursor.
@@ -47,19 +46,14 @@ impl Gapless {
         Ok(Self { source, cursor: None, holding: Holding::new()? })
     }
 
-    /// Polls until it is told to finish, and then until nothing new comes.
+    /// Reads until it is told to finish, and then until nothing new comes.
     pub(super) async fn read(mut self, finish: watch::Receiver<bool>) -> anyhow::Result<Holding> {
-        let mut beat = interval(POLL_PAUSE);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !*finish.borrow() {
-            beat.tick().await;
-            self.poll().await?;
-        }
-        while self.poll().await? {}
+        polling::follow(&mut self, finish).await?;
         Ok(self.holding)
     }
+}
 
-    /// Reads pages as long as there is more; says whether there was something new.
+impl Poll for Gapless {
     async fn poll(&mut self) -> anyhow::Result<bool> {
         let mut is_news = false;
         loop {

@@ -3,14 +3,12 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use super::holding::{Change, Holding};
+use super::polling::{self, Poll};
 
-/// How often it looks whether there is more.
-const POLL_PAUSE: Duration = Duration::from_millis(50);
 /// How many rows a page has.
 const PAGE_ROWS: usize = 200;
 
@@ -50,19 +48,14 @@ impl Paging {
         Ok(Self { client, cursor, page, count, holding: Holding::new()? })
     }
 
-    /// Polls until it is told to finish, and then until nothing new comes.
+    /// Reads until it is told to finish, and then until nothing new comes.
     pub(super) async fn read(mut self, finish: watch::Receiver<bool>) -> anyhow::Result<Holding> {
-        let mut beat = interval(POLL_PAUSE);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !*finish.borrow() {
-            beat.tick().await;
-            self.poll().await?;
-        }
-        while self.poll().await? {}
+        polling::follow(&mut self, finish).await?;
         Ok(self.holding)
     }
+}
 
-    /// Reads pages as long as they are full; says whether there was something new.
+impl Poll for Paging {
     async fn poll(&mut self) -> anyhow::Result<bool> {
         let count = match self.cursor.form {
             Form::Offset => self.client.query_one(&self.count, &[]).await?.get(0),

@@ -1,0 +1,250 @@
+//! Reads a page.
+
+use std::time::{Duration, SystemTime};
+
+use deadpool_postgres::Object;
+use futures_util::TryStreamExt as _;
+use gapless_core::{Place, StepEnd, TableCursor, TableStep};
+use tokio_postgres::{Client, Row};
+
+use super::cursor_kind::CursorKind;
+use super::encoding::{Encoder, Form};
+use super::raw::Raw;
+use super::statements::{self, LEADING, Reading, Statement};
+use super::{Source, SourceError};
+use crate::wire::PageHead;
+
+/// A page ends behind the row that reaches so many bytes.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+/// The most rows of a page.
+pub const PAGE_ROWS_MAX: u32 = 10_000;
+const NAMED_TABLE: &str = "SELECT to_regclass($1)::oid";
+/// Seconds from the Unix epoch to 2000-01-01, from which PostgreSQL counts.
+const POSTGRES_EPOCH_SECONDS: u64 = 946_684_800;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRequest {
+    /// The cursor of the page before; none at the beginning.
+    pub cursor: Option<String>,
+    /// Without a cursor: begin with rows whose cursor column has this value or a later one, as PostgreSQL reads it.
+    pub since: Option<String>,
+    /// The most rows, from 1 to [`PAGE_ROWS_MAX`].
+    pub limit: u32,
+    /// How they are written.
+    pub form: Form,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// What is said about it.
+    pub head: PageHead,
+    /// Its rows, in the form that was asked for.
+    pub rows: Vec<u8>,
+}
+
+/// What a step of a page has read.
+struct Read {
+    last: Option<Place>,
+    rows: usize,
+    is_through: bool,
+    /// Whether the connection still has rows that nobody wants.
+    is_cut: bool,
+}
+
+impl Source {
+    /// Reads a page.
+    pub async fn page(&self, request: &PageRequest) -> Result<Page, SourceError> {
+        if !(1..=PAGE_ROWS_MAX).contains(&request.limit) {
+            return Err(SourceError::Request(format!("`limit` must be from 1 to {PAGE_ROWS_MAX}")));
+        }
+        let client = self.connection().await?;
+        let mut cursor = match (&request.cursor, &request.since) {
+            (Some(_), Some(_)) => {
+                let problem =
+                    "`since` is for the first page; later ones have a cursor, so leave one of them out";
+                return Err(SourceError::Request(problem.to_owned()));
+            }
+            (Some(token), None) => self.keys.open(token, &self.table.subject)?,
+            (None, Some(since)) => TableCursor::since(self.parse(&client, since).await?),
+            (None, None) => TableCursor::new(),
+        };
+        let mut encoder = Encoder::new(request.form, &self.table.found.columns, &self.table.found.key);
+        let (records, last) = self.fill(client, &mut cursor, request, &mut encoder).await?;
+        let head = PageHead {
+            records,
+            has_more: cursor.has_more(),
+            next_cursor: self.keys.seal(&self.table.subject, &cursor),
+            consistency: self.table.config.consistency,
+            lag_ms: if cursor.has_more() { self.lag_ms(last.as_ref()) } else { 0 },
+            held_by: self.delay().map(|delay| format!("rows are read {} ms late", delay.as_millis())),
+            schema_version: self.table.description.schema_version.clone(),
+        };
+        Ok(Page { head, rows: encoder.bytes })
+    }
+
+    /// Reads step after step until the page is full or the pass is through.
+    async fn fill(
+        &self,
+        client: Object,
+        cursor: &mut TableCursor,
+        request: &PageRequest,
+        encoder: &mut Encoder<'_>,
+    ) -> Result<(usize, Option<Place>), SourceError> {
+        let (mut records, mut last) = (0, None);
+        let mut before = None;
+        if matches!(cursor.step(), TableStep::Begin) || self.delay().is_some() {
+            let begun = self.mark(&client, cursor.base()).await?;
+            before = begun.before;
+            if self.table.is_stamped() && cursor.is_through_at(&begun.mark) {
+                return Ok((0, None));
+            }
+            if matches!(cursor.step(), TableStep::Begin) {
+                cursor.begin(begun.mark);
+            }
+        }
+        loop {
+            let room = request.limit as usize - records;
+            let reading = Reading {
+                table: &self.table,
+                values: request.form.values(),
+                limit: i64::try_from(room + 1).unwrap_or(i64::MAX),
+                before,
+                fence: self.fence(&client, cursor.step(), before).await?,
+            };
+            let is_late = matches!(cursor.step(), TableStep::Late { .. });
+            let Some(statement) = reading.statement(cursor.step()) else {
+                if cursor.handle_rows(None, StepEnd::Through) {
+                    return Ok((records, last));
+                }
+                continue;
+            };
+            // The name is asked for behind the rows: whatever it means then, it meant while they were read.
+            let page = client.prepare_cached(&statement.sql).await.map_err(|error| self.refused(error))?;
+            let name = client.prepare_cached(NAMED_TABLE).await?;
+            let (read, same) = tokio::join!(
+                biased;
+                self.read(&client, &page, &statement, room, is_late, encoder),
+                self.is_same(&client, &name),
+            );
+            let read = match same.and(read) {
+                Ok(read) => read,
+                Err(error) => {
+                    // What it has prepared may not fit the table any more.
+                    drop(Object::take(client));
+                    return Err(error);
+                }
+            };
+            records += read.rows;
+            last = read.last.clone().or(last);
+            let end = match (read.is_through, reading.fence) {
+                (false, _) => StepEnd::Full,
+                (true, Some(fence)) => StepEnd::Fence(fence),
+                (true, None) => StepEnd::Through,
+            };
+            let is_page_done = cursor.handle_rows(read.last, end);
+            if read.is_cut {
+                // The rest would have to be received before the connection could do anything else.
+                drop(Object::take(client));
+                return Ok((records, last));
+            }
+            if is_page_done {
+                return Ok((records, last));
+            }
+        }
+    }
+
+    /// Where a step ends for now, if it may look at many rows to find a few.
+    async fn fence(
+        &self,
+        client: &Object,
+        step: TableStep<'_>,
+        before: Option<i64>,
+    ) -> Result<Option<Place>, SourceError> {
+        let Some(statement) = statements::fence(&self.table, step, before) else { return Ok(None) };
+        let prepared = client.prepare_cached(&statement.sql).await?;
+        let row = client.query_opt(&prepared, &statement.borrowed()).await?;
+        row.map(|row| self.place(&row, false)).transpose()
+    }
+
+    async fn read(
+        &self,
+        client: &Object,
+        prepared: &tokio_postgres::Statement,
+        statement: &Statement,
+        room: usize,
+        is_late: bool,
+        encoder: &mut Encoder<'_>,
+    ) -> Result<Read, SourceError> {
+        let rows = client.query_raw(prepared, statement.borrowed()).await;
+        let rows = rows.map_err(|error| self.refused(error))?;
+        let mut rows = std::pin::pin!(rows);
+        let mut read = Read { last: None, rows: 0, is_through: true, is_cut: false };
+        while let Some(row) = rows.try_next().await.map_err(|error| self.refused(error))? {
+            let is_full = encoder.bytes.len() >= PAGE_BYTES_MAX;
+            if read.rows == room || is_full {
+                return Ok(Read { is_through: false, is_cut: is_full && read.rows < room, ..read });
+            }
+            let is_delete = row.try_get::<_, i16>(0)? == 1;
+            encoder.write(&row, is_delete)?;
+            read.rows += 1;
+            read.last = Some(self.place(&row, is_late)?);
+        }
+        Ok(read)
+    }
+
+    /// Makes sure that the table's name still means the table that was found.
+    async fn is_same(
+        &self,
+        client: &Object,
+        prepared: &tokio_postgres::Statement,
+    ) -> Result<(), SourceError> {
+        let row = client.query_one(prepared, &[&self.table.relation]).await?;
+        self.check_oid(row.try_get(0)?)
+    }
+
+    /// Where a row is in the order of its step.
+    fn place(&self, row: &Row, is_late: bool) -> Result<Place, SourceError> {
+        let Raw(at) = row.try_get(1)?;
+        let Raw(stamp) = row.try_get(2)?;
+        let unreadable = || SourceError::Unavailable("a row has no place in the order".to_owned());
+        let at = if is_late && self.table.is_stamped() {
+            i64::from_be_bytes(stamp.and_then(|stamp| stamp.try_into().ok()).ok_or_else(unreadable)?)
+        } else {
+            at.and_then(|at| self.table.found.cursor_kind.number(at)).ok_or_else(unreadable)?
+        };
+        let key = (0..self.table.found.key.len()).map(|index| {
+            let Raw(value) = row.try_get(LEADING + index)?;
+            value.map(<[u8]>::to_vec).ok_or_else(unreadable)
+        });
+        Ok(Place { at, key: Some(key.collect::<Result<_, SourceError>>()?) })
+    }
+
+    /// How far a place is behind this machine's clock.
+    fn lag_ms(&self, last: Option<&Place>) -> u64 {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = now.saturating_sub(Duration::from_secs(POSTGRES_EPOCH_SECONDS));
+        let last = last.and_then(|place| self.table.found.cursor_kind.micros(place.at));
+        let (Some(last), Ok(now)) = (last, i64::try_from(now.as_micros())) else { return 0 };
+        u64::try_from(now.saturating_sub(last) / 1_000).unwrap_or(0)
+    }
+
+    async fn parse(&self, client: &Client, since: &str) -> Result<i64, SourceError> {
+        let kind = match self.table.found.cursor_kind {
+            CursorKind::Timestamptz => "timestamptz",
+            CursorKind::Timestamp => "timestamp",
+            CursorKind::Date => "date",
+        };
+        let parsed = client.query_one(&format!("SELECT $1::text::{kind}"), &[&since]).await;
+        let row = parsed.map_err(|error| match error.as_db_error() {
+            Some(_) => SourceError::Request(format!(
+                "`since` can't be read as a {kind}; write it as in 2026-01-31T12:00:00Z"
+            )),
+            None => error.into(),
+        })?;
+        let Raw(value) = row.try_get(0)?;
+        let number = value.and_then(|value| self.table.found.cursor_kind.number(value));
+        number.ok_or_else(|| SourceError::Unavailable("`since` was read as nothing".to_owned()))
+    }
+}
