@@ -1,5 +1,6 @@
 //! What a copy is compared with.
 
+use super::page::NAMED_TABLE;
 use super::{PAGE_ROWS_MAX, Source, SourceError};
 use crate::digest::{Compared, params};
 use crate::wire::{KeyRange, RangeDigest, RowDigest};
@@ -10,6 +11,7 @@ impl Source {
         self.check_range(range)?;
         let client = self.connection().await?;
         let row = client.query_one(&self.compared().sum(range), &params(range)).await.map_err(of_bounds)?;
+        self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
         Ok(RangeDigest { rows: row.try_get(0)?, digest: row.try_get(1)? })
     }
 
@@ -22,6 +24,7 @@ impl Source {
         let client = self.connection().await?;
         let rows =
             client.query(&self.compared().rows(range, limit), &params(range)).await.map_err(of_bounds)?;
+        self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
         rows.iter().map(|row| Ok(RowDigest { key: row.try_get(0)?, digest: row.try_get(1)? })).collect()
     }
 

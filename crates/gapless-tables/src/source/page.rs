@@ -18,7 +18,7 @@ use crate::wire::PageHead;
 const PAGE_BYTES_MAX: usize = 8 << 20;
 /// The most rows of a page.
 pub const PAGE_ROWS_MAX: u32 = 10_000;
-const NAMED_TABLE: &str = "SELECT to_regclass($1)::oid";
+pub(super) const NAMED_TABLE: &str = "SELECT to_regclass($1)::oid";
 /// Seconds from the Unix epoch to 2000-01-01, from which PostgreSQL counts.
 const POSTGRES_EPOCH_SECONDS: u64 = 946_684_800;
 
@@ -47,6 +47,8 @@ pub struct Page {
 /// What a step of a page has read.
 struct Read {
     last: Option<Place>,
+    /// The cursor column of the last row, whatever order the rows came in.
+    last_at: Option<i64>,
     rows: usize,
     is_through: bool,
     /// Whether the connection still has rows that nobody wants.
@@ -71,13 +73,13 @@ impl Source {
             (None, None) => TableCursor::new(),
         };
         let mut encoder = Encoder::new(request.form, &self.table.found.columns, &self.table.found.key);
-        let (records, last) = self.fill(client, &mut cursor, request, &mut encoder).await?;
+        let (records, last_at) = self.fill(client, &mut cursor, request, &mut encoder).await?;
         let head = PageHead {
             records,
             has_more: cursor.has_more(),
             next_cursor: self.keys.seal(&self.table.subject, &cursor),
             consistency: self.table.config.consistency,
-            lag_ms: if cursor.has_more() { self.lag_ms(last.as_ref()) } else { 0 },
+            lag_ms: if cursor.has_more() { self.lag_ms(last_at) } else { 0 },
             held_by: self.delay().map(|delay| format!("rows are read {} ms late", delay.as_millis())),
             schema_version: self.table.description.schema_version.clone(),
         };
@@ -91,8 +93,8 @@ impl Source {
         cursor: &mut TableCursor,
         request: &PageRequest,
         encoder: &mut Encoder<'_>,
-    ) -> Result<(usize, Option<Place>), SourceError> {
-        let (mut records, mut last) = (0, None);
+    ) -> Result<(usize, Option<i64>), SourceError> {
+        let (mut records, mut last_at) = (0, None);
         let mut before = None;
         if matches!(cursor.step(), TableStep::Begin) || self.delay().is_some() {
             let begun = self.mark(&client, cursor.base()).await?;
@@ -116,7 +118,7 @@ impl Source {
             let is_late = matches!(cursor.step(), TableStep::Late { .. });
             let Some(statement) = reading.statement(cursor.step()) else {
                 if cursor.handle_rows(None, StepEnd::Through) {
-                    return Ok((records, last));
+                    return Ok((records, last_at));
                 }
                 continue;
             };
@@ -137,7 +139,7 @@ impl Source {
                 }
             };
             records += read.rows;
-            last = read.last.clone().or(last);
+            last_at = read.last_at.or(last_at);
             let end = match (read.is_through, reading.fence) {
                 (false, _) => StepEnd::Full,
                 (true, Some(fence)) => StepEnd::Fence(fence),
@@ -147,10 +149,10 @@ impl Source {
             if read.is_cut {
                 // The rest would have to be received before the connection could do anything else.
                 drop(Object::take(client));
-                return Ok((records, last));
+                return Ok((records, last_at));
             }
             if is_page_done {
-                return Ok((records, last));
+                return Ok((records, last_at));
             }
         }
     }
@@ -180,7 +182,7 @@ impl Source {
         let rows = client.query_raw(prepared, statement.borrowed()).await;
         let rows = rows.map_err(|error| self.refused(error))?;
         let mut rows = std::pin::pin!(rows);
-        let mut read = Read { last: None, rows: 0, is_through: true, is_cut: false };
+        let mut read = Read { last: None, last_at: None, rows: 0, is_through: true, is_cut: false };
         while let Some(row) = rows.try_next().await.map_err(|error| self.refused(error))? {
             let is_full = encoder.bytes.len() >= PAGE_BYTES_MAX;
             if read.rows == room || is_full {
@@ -189,13 +191,14 @@ impl Source {
             let is_delete = row.try_get::<_, i16>(0)? == 1;
             encoder.write(&row, is_delete)?;
             read.rows += 1;
+            read.last_at = Some(self.at(&row)?);
             read.last = Some(self.place(&row, is_late)?);
         }
         Ok(read)
     }
 
     /// Makes sure that the table's name still means the table that was found.
-    async fn is_same(
+    pub(super) async fn is_same(
         &self,
         client: &Object,
         prepared: &tokio_postgres::Statement,
@@ -204,15 +207,19 @@ impl Source {
         self.check_oid(row.try_get(0)?)
     }
 
+    /// The cursor column of a row.
+    fn at(&self, row: &Row) -> Result<i64, SourceError> {
+        let Raw(at) = row.try_get(1)?;
+        at.and_then(|at| self.table.found.cursor_kind.number(at)).ok_or_else(unreadable)
+    }
+
     /// Where a row is in the order of its step.
     fn place(&self, row: &Row, is_late: bool) -> Result<Place, SourceError> {
-        let Raw(at) = row.try_get(1)?;
         let Raw(stamp) = row.try_get(2)?;
-        let unreadable = || SourceError::Unavailable("a row has no place in the order".to_owned());
         let at = if is_late && self.table.is_stamped() {
             i64::from_be_bytes(stamp.and_then(|stamp| stamp.try_into().ok()).ok_or_else(unreadable)?)
         } else {
-            at.and_then(|at| self.table.found.cursor_kind.number(at)).ok_or_else(unreadable)?
+            self.at(row)?
         };
         let key = (0..self.table.found.key.len()).map(|index| {
             let Raw(value) = row.try_get(LEADING + index)?;
@@ -221,11 +228,11 @@ impl Source {
         Ok(Place { at, key: Some(key.collect::<Result<_, SourceError>>()?) })
     }
 
-    /// How far a place is behind this machine's clock.
-    fn lag_ms(&self, last: Option<&Place>) -> u64 {
+    /// How far a value of the cursor column is behind this machine's clock.
+    fn lag_ms(&self, last_at: Option<i64>) -> u64 {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = now.saturating_sub(Duration::from_secs(POSTGRES_EPOCH_SECONDS));
-        let last = last.and_then(|place| self.table.found.cursor_kind.micros(place.at));
+        let last = last_at.and_then(|at| self.table.found.cursor_kind.micros(at));
         let (Some(last), Ok(now)) = (last, i64::try_from(now.as_micros())) else { return 0 };
         u64::try_from(now.saturating_sub(last) / 1_000).unwrap_or(0)
     }
@@ -247,4 +254,8 @@ impl Source {
         let number = value.and_then(|value| self.table.found.cursor_kind.number(value));
         number.ok_or_else(|| SourceError::Unavailable("`since` was read as nothing".to_owned()))
     }
+}
+
+fn unreadable() -> SourceError {
+    SourceError::Unavailable("a row has no place in the order".to_owned())
 }

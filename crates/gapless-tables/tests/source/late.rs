@@ -80,6 +80,15 @@ async fn what_a_savepoint_has_written_is_not_missed() {
     }
 }
 
+#[tokio::test]
+async fn how_far_late_rows_are_behind_is_told_by_their_time() {
+    let mut world = Overtaken::new(Consistency::Strict, "SELECT 1").await;
+    let late = "INSERT INTO orders SELECT n, 'late', now() FROM generate_series(10, 13) n; COMMIT";
+    world.open.batch_execute(late).await.unwrap();
+    let page = world.reader.page(&world.source, 2).await;
+    assert!(page.head.has_more && page.head.lag_ms < 600_000, "{:?}", page.head);
+}
+
 // Table behaviour 1
 #[tokio::test]
 async fn in_strict_mode_late_rows_come_once() {

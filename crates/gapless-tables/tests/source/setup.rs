@@ -382,6 +382,18 @@ async fn rows_that_a_truncation_can_not_see_are_not_truncated() {
 }
 
 #[tokio::test]
+async fn another_table_of_the_same_name_is_not_compared_with_a_copy() {
+    let (shop, source) = Shop::of_orders(Consistency::Strict).await;
+    shop.execute(
+        "ALTER TABLE orders RENAME TO old; CREATE TABLE orders (LIKE old INCLUDING ALL); DROP TABLE old",
+    )
+    .await;
+    let everything = gapless_tables::KeyRange::default();
+    assert!(matches!(source.digest(&everything).await, Err(SourceError::Changed(_))));
+    assert!(matches!(source.row_digests(&everything, 5).await, Err(SourceError::Changed(_))));
+}
+
+#[tokio::test]
 async fn what_changes_under_an_open_source_is_told() {
     for (changes, expected) in [
         ("ALTER TABLE orders DROP COLUMN status", "status does not exist"),
