@@ -36,4 +36,7 @@ pub use hub::{FeedNews, Fresh, Hub, HubCommand, HubConfig, Standing};
 pub use membership::{History, Interval, MemberState, MembershipRow};
 pub use outbox::{Outbox, OutboxConfig, OutboxError, OutboxId, OutboxMessage};
 pub use seen::{CursorRefusal, Seen};
-pub use table::{Mark, Place, Snapshot, SnapshotError, StepEnd, TableCursor, TableStep};
+pub use table::{
+    Boundary, FollowerStep, Found, Mark, Place, Snapshot, SnapshotError, StepEnd, TableCursor, TableFollower,
+    TableStep, TableTail,
+};

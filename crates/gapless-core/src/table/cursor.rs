@@ -101,6 +101,12 @@ impl TableCursor {
         Self { reached: Some(Place { at, key: None }), is_replay: true, ..Self::default() }
     }
 
+    /// With nothing but what is committed from a moment on. `at` is some value of the cursor column, best the newest: rows from there on
+    /// are found in its order, and others as late ones.
+    pub fn newest(mark: Mark, at: i64) -> Self {
+        Self { base: Some(mark), reached: Some(Place { at, key: None }), ..Self::default() }
+    }
+
     /// What to read next.
     pub fn step(&self) -> TableStep<'_> {
         match (&self.pass, &self.base, &self.reached) {
@@ -157,6 +163,16 @@ impl TableCursor {
     /// Whether a pass is under way, so that there is more to read at once.
     pub fn has_more(&self) -> bool {
         self.pass.is_some()
+    }
+
+    /// Whether the next pass may be one of this moment: it has to be no earlier than the last.
+    pub fn may_begin(&self, mark: &Mark) -> bool {
+        self.base.as_ref().is_none_or(|base| mark.snapshot.includes(&base.snapshot))
+    }
+
+    /// The value of the cursor column that was reached, if any was.
+    pub fn reached_at(&self) -> Option<i64> {
+        self.reached.as_ref().map(|reached| reached.at)
     }
 
     /// The moment of the last pass that is through.

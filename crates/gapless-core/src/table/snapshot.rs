@@ -39,6 +39,11 @@ impl Snapshot {
         xid < self.xmin || (xid < self.xmax && self.in_flight.binary_search(&xid).is_err())
     }
 
+    /// Whether all that had ended at another moment had ended here. False where that can't be told from what is listed.
+    pub fn includes(&self, other: &Self) -> bool {
+        self.xmax >= other.xmax && !self.in_flight.iter().any(|xid| other.has_ended(*xid))
+    }
+
     /// Those that were listed as open at an earlier moment and have ended since, in their order.
     pub fn ended_since(&self, base: &Self) -> Vec<u64> {
         base.in_flight.iter().copied().filter(|xid| self.has_ended(*xid)).collect()

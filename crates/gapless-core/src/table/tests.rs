@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod followers;
+
 /// A table as a database has it: transactions that begin, write and end, in any order.
 #[derive(Default)]
 struct Database {
@@ -47,6 +49,8 @@ enum Action {
 
 /// What a reader has of each key.
 type Held = BTreeMap<u8, Row>;
+/// A row as it has become, and the cursor behind it.
+type Change = ((u8, Row), TableCursor);
 
 impl Database {
     fn snapshot(&self) -> Snapshot {
@@ -102,16 +106,34 @@ impl Database {
         looked_at_max: usize,
         sees_late: bool,
     ) -> Vec<(u8, Row)> {
+        let mark = Mark { snapshot: self.snapshot(), oldest_start: None };
+        let page = self.page(cursor, limit, looked_at_max, sees_late, &mark);
+        page.into_iter().map(|(change, _)| change).collect()
+    }
+
+    /// Reads a page of changes with the cursors behind them; if a pass begins with it, that is of a moment. Says whether one did.
+    fn read_up_to(&self, cursor: &mut TableCursor, limit: usize, mark: &Mark) -> (Vec<Change>, bool) {
+        let has_begun = cursor.step() == TableStep::Begin;
+        (self.page(cursor, limit, 100, true, mark), has_begun)
+    }
+
+    fn page(
+        &self,
+        cursor: &mut TableCursor,
+        limit: usize,
+        looked_at_max: usize,
+        sees_late: bool,
+        now: &Mark,
+    ) -> Vec<Change> {
         let mut page = Vec::new();
         loop {
             let room = limit - page.len();
             let (mut rows, base, mark, is_looked_for) = match cursor.step() {
                 TableStep::Begin => {
-                    let mark = Mark { snapshot: self.snapshot(), oldest_start: None };
-                    if cursor.is_through_at(&mark) {
+                    if cursor.is_through_at(now) {
                         return page;
                     }
-                    cursor.begin(mark);
+                    cursor.begin(now.clone());
                     continue;
                 }
                 TableStep::Late { base, mark, up_to, after } => {
@@ -140,7 +162,11 @@ impl Database {
             };
             rows.truncate(room);
             let last = rows.last().map(place);
-            page.extend(rows.into_iter().map(|(_, key, row)| (key, row)));
+            for row in rows {
+                let mut behind = cursor.clone();
+                behind.handle_rows(Some(place(&row)), StepEnd::Full);
+                page.push(((row.1, row.2), behind));
+            }
             if cursor.handle_rows(last, end) {
                 return page;
             }
