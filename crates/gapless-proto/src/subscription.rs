@@ -35,8 +35,8 @@ impl fmt::Display for Sub {
     }
 }
 
-/// The longest cursor in bytes.
-const CURSOR_BYTES_MAX: usize = 4_096;
+/// The longest cursor in bytes: one of a table that names two long keys and twice as many transactions as it may.
+const CURSOR_BYTES_MAX: usize = 32 << 10;
 
 /// Where a subscription is. To a client it is a text to keep and give back; what it says depends on what is subscribed to, as
 /// [`ChainCursor`](crate::ChainCursor) for chains.
@@ -53,7 +53,7 @@ pub struct CursorTooLong {
 }
 
 impl Cursor {
-    /// Takes a text of at most 4,096 bytes.
+    /// Takes a text of at most 32 KiB.
     pub fn new(text: &str) -> Result<Self, CursorTooLong> {
         if text.len() > CURSOR_BYTES_MAX {
             return Err(CursorTooLong { bytes: text.len() });
@@ -102,7 +102,7 @@ pub enum Mode {
 pub struct Subscribe {
     /// The request.
     pub rid: Rid,
-    /// What to tell of; topics of one chain.
+    /// What to tell of; topics of one chain, or one table.
     pub topics: Vec<Topic>,
     /// The position that is held; without it the subscription begins at the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ pub struct Subscribe {
     /// When to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Whether the values of the topics are wanted first. What follows goes on from them.
+    /// Whether the values of the topics are wanted first, or all rows of the table. What follows goes on from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<bool>,
 }
@@ -145,6 +145,8 @@ pub struct Snapshot {
 pub enum EventType {
     /// A contract on a chain has logged something.
     Log,
+    /// A row of a table was changed or deleted.
+    Row,
     /// A kind that this version doesn't know.
     Other(String),
 }
@@ -154,6 +156,7 @@ impl EventType {
     pub fn as_str(&self) -> &str {
         match self {
             Self::Log => "log",
+            Self::Row => "row",
             Self::Other(name) => name,
         }
     }
@@ -170,6 +173,7 @@ impl<'de> Deserialize<'de> for EventType {
         let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         Ok(match &*name {
             "log" => Self::Log,
+            "row" => Self::Row,
             other => Self::Other(other.to_owned()),
         })
     }

@@ -28,12 +28,11 @@ use self::shared_reads::SharedReads;
 use crate::meters::ReadMeters;
 use crate::store_trouble;
 
-pub(crate) use self::begin::{Begin, Begun};
+pub(crate) use self::begin::Begin;
 pub(crate) use self::follow::Follow;
 pub(crate) use self::followed::FollowedChain;
 pub(crate) use self::page::ChainPage;
 pub(crate) use self::retention::trim_chains;
-pub(crate) use self::told::{ReaderPosition, Told};
 pub(crate) use self::topic_name::{TopicName, TopicNameError};
 
 /// How many entries of a chain are remembered, and how many bytes of what is told of them. Enough that a reader who isn't overrun needs

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::routing::get;
-use gapless_proto::{SessionId, UserId};
+use gapless_proto::{ErrorCode, SessionId, UserId};
 use gapless_store::{NewsReceiver, Store};
-use gapless_tables::Tables;
+use gapless_tables::{Served, Tables};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinError, JoinSet};
@@ -20,7 +20,9 @@ use crate::auth::Authenticator;
 use crate::chains::{self, Chains};
 use crate::config::{AuthConfig, Config};
 use crate::hub::{self, HubHandle, HubReader, SessionHandle};
+use crate::live_tables::LiveTables;
 use crate::meters::Meters;
+use crate::refusal::Refusal;
 use crate::tips::ChainTips;
 use crate::{exposition, http, listener, upgrade};
 
@@ -46,6 +48,7 @@ pub(crate) struct Gateway {
     chains: Arc<Chains>,
     tips: ChainTips,
     tables: Tables,
+    live_tables: LiveTables,
     authenticator: Authenticator,
     meters: Arc<Meters>,
     /// Tells the sessions of this process from those of others in the logs.
@@ -68,6 +71,7 @@ impl Gateway {
             chains: Arc::new(Chains::new(config.chains.confirmations, Arc::clone(&store))),
             tips,
             tables,
+            live_tables: LiveTables::default(),
             config,
             store,
             hub,
@@ -107,9 +111,22 @@ impl Gateway {
         &self.tips
     }
 
-    /// The tables that are read for others.
-    pub(crate) fn tables(&self) -> &Tables {
-        &self.tables
+    /// A table that is read for others.
+    pub(crate) fn table(&self, name: &str) -> Result<&Arc<Served>, Refusal> {
+        self.tables.get(name).ok_or_else(|| {
+            let message = match self.tables.iter().next() {
+                None => "this server has no tables; declare some and start it with `tables.serve`",
+                Some(_) => {
+                    "there is no such table here; look at the name, and at what `tables.serve` declares"
+                }
+            };
+            Refusal::new(ErrorCode::NotFound, message)
+        })
+    }
+
+    /// The tables of which somebody is told.
+    pub(crate) fn live_tables(&self) -> &LiveTables {
+        &self.live_tables
     }
 
     /// Who tells whose a token is.

@@ -10,6 +10,7 @@ mod gateway;
 mod http;
 mod hub;
 mod listener;
+mod live_tables;
 mod mailbox;
 mod meters;
 mod page_size;
@@ -17,8 +18,11 @@ mod refusal;
 mod session;
 mod socket;
 mod store_trouble;
+mod subscription;
 mod tips;
+mod told;
 mod upgrade;
+mod wakers;
 mod write_limit;
 
 pub use auth::{

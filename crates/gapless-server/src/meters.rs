@@ -170,6 +170,14 @@ fn describe() {
         "gapless_chain_reads_shared_total",
         "answers about the feeds of chains that took no read of their own"
     );
+    metrics::describe_counter!(
+        "gapless_table_changes_total",
+        "changes of tables that their followers were told"
+    );
+    metrics::describe_counter!(
+        "gapless_table_follower_reads_total",
+        "reads of a table by followers that were behind the others"
+    );
     metrics::describe_counter!("gapless_look_ups_total", "standings that were looked up anew");
     metrics::describe_histogram!(
         "gapless_append_seconds",

@@ -13,8 +13,8 @@ mod wire;
 pub use served::{DeclaredTables, Served, Tables, TablesError};
 pub use source::install::{Lack, install, lacks, uninstall};
 pub use source::{
-    CursorError, CursorKeys, Form, OpenError, PAGE_ROWS_MAX, Page, PageRequest, SetupError, Source,
-    SourceError, TableConfig,
+    Change, Changes, CursorError, CursorKeys, Form, Moment, OpenError, PAGE_ROWS_MAX, Page, PageRequest,
+    SetupError, Source, SourceError, TableConfig,
 };
 pub use wire::{
     BINARY_ROWS, Column, Consistency, CustomType, Deletes, KeyRange, NDJSON, PageHead, RangeDigest,

@@ -10,7 +10,8 @@ use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use crate::source::pool::SourcePool;
-use crate::source::{CursorKeys, Page, PageRequest, Source, SourceError, TableConfig};
+use crate::source::{Changes, CursorKeys, Moment, Page, PageRequest, Source, SourceError, TableConfig};
+use crate::wire::Consistency;
 
 /// Tables of one database.
 #[derive(Debug, Clone)]
@@ -25,7 +26,7 @@ pub struct DeclaredTables {
 
 /// The tables that a server reads for others, by their names. The default has none.
 #[derive(Debug, Default)]
-pub struct Tables(BTreeMap<String, Served>);
+pub struct Tables(BTreeMap<String, Arc<Served>>);
 
 /// A table that a server reads for others. It is looked up when it is first asked for, and again now and then, since it may change.
 pub struct Served {
@@ -71,7 +72,7 @@ impl Tables {
                 let looked_up = Mutex::default();
                 let served =
                     Served { config, pool: pool.clone(), connections, keys: keys.clone(), looked_up };
-                if tables.insert(name.clone(), served).is_some() {
+                if tables.insert(name.clone(), Arc::new(served)).is_some() {
                     return Err(TablesError::Twice(name));
                 }
             }
@@ -80,13 +81,13 @@ impl Tables {
     }
 
     /// The table of a name.
-    pub fn get(&self, name: &str) -> Option<&Served> {
+    pub fn get(&self, name: &str) -> Option<&Arc<Served>> {
         self.0.get(name)
     }
 
     /// All tables.
     pub fn iter(&self) -> impl Iterator<Item = &Served> {
-        self.0.values()
+        self.0.values().map(AsRef::as_ref)
     }
 }
 
@@ -94,6 +95,11 @@ impl Served {
     /// The name it goes by.
     pub fn name(&self) -> &str {
         &self.config.name
+    }
+
+    /// What it promises about late commits.
+    pub fn consistency(&self) -> Consistency {
+        self.config.consistency
     }
 
     /// The table as it is.
@@ -125,18 +131,41 @@ impl Served {
         }
     }
 
-    /// Reads a page. If the table turns out to have changed, it is looked up again first.
-    pub async fn page(&self, request: &PageRequest) -> Result<(Arc<Source>, Page), SourceError> {
+    /// Reads a page.
+    pub async fn page(&self, request: &PageRequest) -> Result<Page, SourceError> {
+        self.ask(|source| async move { source.page(request).await }).await
+    }
+
+    /// The cursor of a reader who wants what is committed from now on, and the moment it is of.
+    pub async fn newest(&self) -> Result<(String, Moment), SourceError> {
+        self.ask(|source| async move { source.newest().await }).await
+    }
+
+    /// Reads the changes behind a cursor, as [`Source::changes`] does.
+    pub async fn changes(
+        &self,
+        cursor: &str,
+        limit: u32,
+        up_to: Option<Moment>,
+    ) -> Result<Changes, SourceError> {
+        let up_to = &up_to;
+        self.ask(|source| async move { source.changes(cursor, limit, up_to.clone()).await }).await
+    }
+
+    /// Asks the table. If it turns out to have changed, it is looked up again first.
+    async fn ask<T, A>(&self, question: impl Fn(Arc<Source>) -> A) -> Result<T, SourceError>
+    where
+        A: Future<Output = Result<T, SourceError>> + Send,
+    {
         // Each connection may have prepared what doesn't fit any more.
         let mut attempts_left = self.connections + 1;
         loop {
-            let source = self.source().await?;
-            match source.page(request).await {
+            match question(self.source().await?).await {
                 Err(SourceError::Changed(_)) if attempts_left > 0 => {
                     attempts_left -= 1;
                     *self.looked_up.lock().await = LookedUp::Never;
                 }
-                page => return page.map(|page| (source, page)),
+                answer => return answer,
             }
         }
     }

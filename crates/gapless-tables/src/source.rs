@@ -16,6 +16,7 @@ use crate::quoting::identifier;
 use crate::wire::{Consistency, TableDescription};
 
 mod catalog;
+mod changes;
 mod compare;
 mod cursor_kind;
 mod declaration;
@@ -30,8 +31,10 @@ mod table;
 mod token;
 
 pub use catalog::SetupError;
+pub use changes::{Change, Changes};
 pub use declaration::TableConfig;
 pub use encoding::Form;
+pub use marks::Moment;
 pub use page::{PAGE_ROWS_MAX, Page, PageRequest};
 pub(crate) use table::STAMP;
 pub use token::{CursorError, CursorKeys};

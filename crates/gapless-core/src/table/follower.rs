@@ -30,8 +30,10 @@ pub enum FollowerStep<'a, C, B> {
     Tell(&'a C),
     /// Reads a page of the table from the last cursor on; if a pass begins with it, that is of the moment of this end of a pass.
     Read(&'a B),
-    /// Waits until the tail grows.
+    /// Was told everything, and waits until the tail grows.
     Wait,
+    /// Waits until another pass of the tail has ended.
+    WaitForPass,
 }
 
 impl<B: Clone> TableFollower<B> {
@@ -61,12 +63,12 @@ impl<B: Clone> TableFollower<B> {
                 Found::Gone => self.0 = Place::Behind { up_to: None },
             }
         }
-        let Place::Behind { up_to } = &mut self.0 else { return FollowerStep::Wait };
+        let Place::Behind { up_to } = &mut self.0 else { return FollowerStep::WaitForPass };
         if !up_to.as_ref().is_some_and(|aim| aim.has_begun) {
             let newest = tail.newest().filter(|end| may_begin(end.of));
             *up_to = newest.map(|Boundary { index, of }| Aim { index, of: of.clone(), has_begun: false });
         }
-        up_to.as_ref().map_or(FollowerStep::Wait, |aim| FollowerStep::Read(&aim.of))
+        up_to.as_ref().map_or(FollowerStep::WaitForPass, |aim| FollowerStep::Read(&aim.of))
     }
 
     /// Takes in that a page was read, whether a pass began with it, and whether there is more of it.

@@ -26,13 +26,6 @@ pub(crate) struct Begin {
     pub(crate) snapshot: bool,
 }
 
-/// A subscription that has begun.
-pub(crate) struct Begun {
-    pub(crate) follow: Follow,
-    /// Where it begins.
-    pub(crate) cursor: Cursor,
-}
-
 /// Where a reader goes on.
 pub(super) struct Place {
     pub(super) passed: Seq,
@@ -41,8 +34,8 @@ pub(super) struct Place {
 }
 
 impl Begin {
-    /// Finds where the reader goes on. A position that can't be served is one reset, and then the stream's end.
-    pub(crate) async fn begin(self, chains: &Chains) -> Result<Begun, Refusal> {
+    /// Finds where the reader goes on; beside the stream, where that is. A position that can't be served is one reset, and then the stream's end.
+    pub(crate) async fn begin(self, chains: &Chains) -> Result<(Follow, Cursor), Refusal> {
         let (chain, mode, held) = (self.chain, self.mode, self.cursor.clone());
         let topics: BTreeSet<Topic> = self.topics.iter().cloned().collect();
         let (followed, info, found) = self.find(chains).await?;
@@ -62,7 +55,7 @@ impl Begin {
         if let Some(reason) = reset {
             follow.reset(reason);
         }
-        Ok(Begun { follow, cursor: held.unwrap_or_else(|| cursor.into()) })
+        Ok((follow, held.unwrap_or_else(|| cursor.into())))
     }
 
     /// The chain, where its feed is, and where the reader goes on, or why that can't be.

@@ -13,11 +13,13 @@ use gapless_proto::{BlockNumber, ChainPoint, Seq, Topic, TopicResetReason};
 use gapless_store::{CHAIN_ENTRIES_MAX, ChainInfo};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use super::followed::{FollowedChain, Wake};
+use super::TopicName;
+use super::followed::FollowedChain;
 use super::reads::{LogQuestion, ToldValues, ValuesQuestion, ValuesTold};
 use super::shared_reads::Answer;
-use super::{Told, TopicName};
 use crate::store_trouble;
+use crate::told::Told;
+use crate::wakers::Wake;
 
 /// How long to wait after the store failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
@@ -104,7 +106,7 @@ impl Follow {
             Step::Event(remembered) => remembered.frame.clone(),
             Step::Revoke { to, seq } => Told::revoke(self.chain.chain(), to, seq),
             Step::Progress { block, seq } => {
-                Told::progress(self.chain.chain(), ChainPoint { block, log: 0 }, seq)
+                Told::quiet(self.chain.chain(), ChainPoint { block, log: 0 }, seq)
             }
             Step::Read { after, up_to } => {
                 drop(tail);

@@ -1,15 +1,14 @@
 //! One chain that is followed, and whoever waits for it.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use futures_util::task::AtomicWaker;
 use gapless_core::{ChainHead, ChainTail, safe_block};
 use gapless_proto::ChainId;
 use gapless_store::{ChainInfo, ChainNews};
 
-use super::Told;
 use super::reads::ChainReads;
+use crate::told::Told;
+use crate::wakers::{Wake, Wakers};
 
 /// A chain that somebody has subscribed to here.
 pub(crate) struct FollowedChain {
@@ -19,20 +18,7 @@ pub(crate) struct FollowedChain {
     /// Where its feed was when that was last heard of.
     info: Mutex<ChainInfo>,
     tail: RwLock<ChainTail<Told>>,
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    next: u64,
-    wakers: HashMap<u64, Arc<AtomicWaker>>,
-}
-
-/// Wakes a subscription when the chain grows; ends when it is dropped.
-pub(super) struct Wake {
-    chain: Arc<FollowedChain>,
-    number: u64,
-    pub(super) waker: Arc<AtomicWaker>,
+    wakers: Arc<Wakers>,
 }
 
 impl FollowedChain {
@@ -44,7 +30,7 @@ impl FollowedChain {
         tail: ChainTail<Told>,
     ) -> Self {
         let (info, tail) = (Mutex::new(info), RwLock::new(tail));
-        Self { chain, confirmations, reads, info, tail, waiting: Mutex::default() }
+        Self { chain, confirmations, reads, info, tail, wakers: Arc::default() }
     }
 
     pub(crate) fn chain(&self) -> ChainId {
@@ -81,7 +67,7 @@ impl FollowedChain {
         });
         let entries = entries.collect();
         self.tail.write().unwrap_or_else(PoisonError::into_inner).handle_news(head, entries);
-        self.wake_all();
+        self.wakers.wake_all();
     }
 
     /// Takes in where the feed is, in case nobody told.
@@ -92,17 +78,12 @@ impl FollowedChain {
             return;
         }
         self.tail.write().unwrap_or_else(PoisonError::into_inner).handle_news(head, Vec::new());
-        self.wake_all();
+        self.wakers.wake_all();
     }
 
     /// Has a waker woken whenever the chain has grown.
-    pub(super) fn wait(self: &Arc<Self>) -> Wake {
-        let waker = Arc::new(AtomicWaker::new());
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = waiting.next;
-        waiting.next += 1;
-        waiting.wakers.insert(number, Arc::clone(&waker));
-        Wake { chain: Arc::clone(self), number, waker }
+    pub(super) fn wait(&self) -> Wake {
+        self.wakers.wait()
     }
 
     /// Keeps the newest of what was heard; it comes from several sides.
@@ -111,20 +92,6 @@ impl FollowedChain {
         if (info.epoch, info.head, info.min_seq) >= (known.epoch, known.head, known.min_seq) {
             *known = info;
         }
-    }
-
-    fn wake_all(&self) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        for waker in waiting.wakers.values() {
-            waker.wake();
-        }
-    }
-}
-
-impl Drop for Wake {
-    fn drop(&mut self) {
-        let mut waiting = self.chain.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.wakers.remove(&self.number);
     }
 }
 

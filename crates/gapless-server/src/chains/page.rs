@@ -5,10 +5,11 @@ use gapless_proto::{ChainCursor, ChainPoint, Cursor, ErrorCode, Mode, TopicReset
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::Chains;
 use super::begin::{Begin, Place};
 use super::reads::LogQuestion;
-use super::{Chains, ReaderPosition, Told};
 use crate::refusal::Refusal;
+use crate::told::{ReaderPosition, Told};
 
 /// What comes after a position.
 pub(crate) struct ChainPage {
@@ -45,18 +46,18 @@ impl Begin {
         subscription.handle_slice(&slice, now).map_err(refused)?;
         let told = slice.entries.last().filter(|(last, _)| last.seq == subscription.passed());
         let cursor = match told.map(|(_, told)| told.position()) {
-            Some(ReaderPosition::At(cursor)) => cursor,
+            Some(ReaderPosition::At(cursor)) => cursor.clone(),
             Some(ReaderPosition::Kept | ReaderPosition::Lost) | None if subscription.passed() == passed => {
-                held
+                held.into()
             }
             Some(ReaderPosition::Kept | ReaderPosition::Lost) | None => {
                 let block = up_to.or(slice.head.block).unwrap_or_default();
                 let (point, seq) = (ChainPoint { block, log: 0 }, Some(subscription.passed()));
-                ChainCursor { chain, point, seq }
+                ChainCursor { chain, point, seq }.into()
             }
         };
         let events = slice.entries.iter().map(|(_, told)| raw(told)).collect();
-        Ok(ChainPage { cursor: cursor.into(), has_more: slice.has_more, events })
+        Ok(ChainPage { cursor, has_more: slice.has_more, events })
     }
 }
 

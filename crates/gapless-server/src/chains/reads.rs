@@ -7,10 +7,10 @@ use gapless_proto::{BlockNumber, ChainCursor, ChainId, Seq, Topic, ValueKey};
 use gapless_store::{CHAIN_ENTRIES_MAX, ChainInfo, ChainLogRequest, ChainValuesRequest, Store};
 use tokio::sync::Semaphore;
 
-use super::Told;
 use super::followed::head_of;
 use super::shared_reads::{Reading, SharedReads, Weighed};
 use crate::meters::ReadMeters;
+use crate::told::Told;
 
 /// How many values are told in one message.
 const SNAPSHOT_VALUES: u32 = 200;

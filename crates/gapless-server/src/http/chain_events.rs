@@ -11,9 +11,9 @@ use utoipa::ToSchema;
 use super::chains::chain_id;
 use super::query::Query;
 use super::request::InPath;
-use super::topics::Wanted;
+use super::topics::TopicsQuery;
 use crate::auth::Identity;
-use crate::chains::{Begin, ChainPage};
+use crate::chains::{Begin, ChainPage, TopicName};
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
 
@@ -54,15 +54,16 @@ pub(crate) async fn read(
     RawQuery(query): RawQuery,
 ) -> Result<axum::Json<ChainPageAnswer>, Refusal> {
     let mut query = Query::parse(query.as_deref())?;
-    let wanted = Wanted::take(&mut query, &identity)?;
+    let TopicsQuery { topics, cursor, mode } = TopicsQuery::take(&mut query, &identity)?;
     let limit = query.take_limit()?.unwrap_or(ENTRIES_DEFAULT);
     query.finish(&["topics", "cursor", "mode", "limit"])?;
-    let Wanted { chain: of_topics, topics, cursor, mode } = wanted;
+    let (of_topics, topics) = TopicName::parse_all(&topics)?;
     if chain_id(&chain)? != of_topics {
         let message =
             format!("the topics are of the chain {of_topics}; ask for /v1/chains/{of_topics}/events");
         return Err(Refusal::bad_request(message));
     }
+    let mode = mode.unwrap_or_default();
     let begin = Begin { chain: of_topics, topics, cursor, mode, snapshot: false };
     let ChainPage { cursor, has_more, events } = begin.page(gateway.chains(), limit).await?;
     Ok(axum::Json(ChainPageAnswer { chain: of_topics.to_string(), cursor, has_more, events }))

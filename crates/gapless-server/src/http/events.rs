@@ -9,16 +9,15 @@ use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream::{StreamExt as _, once};
-use gapless_proto::Cursor;
-
 use tokio::time::timeout;
 
 use super::query::Query;
-use super::topics::{Wanted, read_cursor};
+use super::topics::{TopicsQuery, read_cursor};
 use crate::auth::{Identity, unix_now};
-use crate::chains::{Begin, Begun, ReaderPosition, Told};
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
+use crate::subscription::{Begun, Wanted};
+use crate::told::{ReaderPosition, Told};
 
 /// After how much silence a comment is sent, so that proxies keep the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -30,10 +29,10 @@ const RETRY_MIN: Duration = Duration::from_millis(500);
 #[utoipa::path(
     get, path = "/v1/events", tag = "events", operation_id = "events",
     params(
-        ("topics" = String, Query, description = "the topics, with commas between, as in `chain:1:transfers`"),
+        ("topics" = String, Query, description = "the topics, with commas between, as in `chain:1:transfers`; or a table, as in `table:orders`"),
         ("cursor" = Option<String>, Query, description = "the position that is held; the header `Last-Event-ID` counts more"),
         ("mode" = Option<String>, Query, description = "`instant` (when left out), or `confirmed`"),
-        ("snapshot" = Option<bool>, Query, description = "whether the values of the topics are wanted first"),
+        ("snapshot" = Option<bool>, Query, description = "whether the values of the topics, or all rows of the table, are wanted first"),
         ("Last-Event-ID" = Option<String>, Header, description = "the position that is held"),
     ),
     responses((status = 200, content_type = "text/event-stream", body = String), (status = "default", body = ErrorBody)),
@@ -44,9 +43,9 @@ pub(crate) async fn stream(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refusal> {
-    let begin = begin(&identity, &headers, query.as_deref())?;
+    let wanted = wanted(&identity, &headers, query.as_deref())?;
     let retry = retry(gateway.config().drain.reconnect_spread);
-    let Begun { follow, cursor } = match begin.begin(gateway.chains()).await {
+    let Begun { subscription, cursor } = match wanted.begin(&gateway).await {
         Ok(begun) => begun,
         // An `EventSource` gives up at any status but 200, and comes back after a stream that ends.
         Err(refusal) if refusal.retry_after.is_some() && is_event_source(&headers) => {
@@ -57,7 +56,7 @@ pub(crate) async fn stream(
     };
     // Tells the client where it begins, should nothing happen before it has to come back.
     let first = retry.event("subscribed").id(cursor.as_str()).data("{}");
-    let events = once(async { first }).chain(follow.map(|told| event(&told)));
+    let events = once(async { first }).chain(subscription.map(|told| event(&told)));
     let counted = gateway.meters().count_event_stream();
     let expiry = identity
         .expires_at
@@ -84,21 +83,20 @@ fn is_event_source(headers: &HeaderMap) -> bool {
     accepted.flat_map(|accept| accept.split(',')).any(|kind| kind.trim().starts_with("text/event-stream"))
 }
 
-fn begin(identity: &Identity, headers: &HeaderMap, query: Option<&str>) -> Result<Begin, Refusal> {
+fn wanted(identity: &Identity, headers: &HeaderMap, query: Option<&str>) -> Result<Wanted, Refusal> {
     let mut query = Query::parse(query)?;
-    let wanted = Wanted::take(&mut query, identity)?;
+    let TopicsQuery { topics, cursor, mode } = TopicsQuery::take(&mut query, identity)?;
     let snapshot: Option<bool> = query.take("snapshot")?;
     query.finish(&["topics", "cursor", "mode", "snapshot"])?;
-    let Wanted { chain, topics, cursor, mode } = wanted;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = last.filter(|last| !last.is_empty()).map(read_cursor).transpose()?;
-    Ok(Begin { chain, topics, cursor: last.or(cursor), mode, snapshot: snapshot.unwrap_or_default() })
+    Wanted::new(&topics, last.or(cursor), mode, snapshot.unwrap_or_default())
 }
 
 fn event(told: &Told) -> Event {
     let event = Event::default().event(told.name()).data(told.data());
     match told.position() {
-        ReaderPosition::At(cursor) => event.id(Cursor::from(cursor).as_str()),
+        ReaderPosition::At(cursor) => event.id(cursor.as_str()),
         ReaderPosition::Kept => event,
         // It comes back with no position, since the one that it holds would only be refused again.
         ReaderPosition::Lost => event.id(""),

@@ -6,23 +6,21 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use gapless_proto::ErrorCode;
 use gapless_tables::{BINARY_ROWS, Form, NDJSON, Page, PageHead, PageRequest, Served, TEXT_ROWS};
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
 
 use super::request::{InPath, Json};
 use crate::auth::Identity;
 use crate::gateway::Gateway;
+use crate::live_tables::Attached;
 use crate::refusal::{ErrorBody, Refusal};
 
 /// How many rows a page has when nobody says.
 const ROWS_DEFAULT: u32 = 100;
 /// How long a page may be waited for.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// How often a table is looked at for those who wait.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// What is asked for.
 #[derive(Deserialize, ToSchema)]
@@ -121,22 +119,14 @@ pub(super) fn served<'a>(
     gateway: &'a Gateway,
     identity: &Identity,
     name: &str,
-) -> Result<&'a Served, Refusal> {
+) -> Result<&'a Arc<Served>, Refusal> {
     identity.check_reads_table(name)?;
-    gateway.tables().get(name).ok_or_else(|| {
-        let names: Vec<&str> = gateway.tables().iter().map(Served::name).collect();
-        let message = match names.is_empty() {
-            true => "this server has no tables; declare some and start it with `tables.serve`".to_owned(),
-            false => "there is no such table here; look at the name, and at what `tables.serve` declares"
-                .to_owned(),
-        };
-        Refusal::new(ErrorCode::NotFound, message)
-    })
+    gateway.table(name)
 }
 
 async fn answer(
-    gateway: &Gateway,
-    table: &Served,
+    gateway: &Arc<Gateway>,
+    table: &Arc<Served>,
     headers: &HeaderMap,
     request: SyncRequest,
 ) -> Result<Response, Refusal> {
@@ -147,16 +137,19 @@ async fn answer(
         return Err(Refusal::bad_request("`wait_ms` may be 20000 at most; ask again after that"));
     }
     let until = Instant::now() + wait;
+    let attached = (!wait.is_zero()).then(|| gateway.live_tables().get(table).attach(gateway));
+    let mut grown = attached.as_ref().map(Attached::grown);
     loop {
         let request = PageRequest { cursor, since, limit: limit.unwrap_or(ROWS_DEFAULT), form };
-        let (_, page) = table.page(&request).await?;
+        let page = table.page(&request).await?;
         let is_waiting = page.head.records == 0 && !page.head.has_more && !gateway.is_draining();
-        if !is_waiting || Instant::now() >= until {
+        let Some(grown) = grown.as_mut().filter(|_| is_waiting && Instant::now() < until) else {
             return Ok(response(page, form));
-        }
+        };
         (cursor, since) = (Some(page.head.next_cursor), None);
         tokio::select! {
-            () = sleep(LOOK_EVERY) => {}
+            _ = grown.changed() => {}
+            () = sleep_until(until) => {}
             () = gateway.drained() => {}
         }
     }

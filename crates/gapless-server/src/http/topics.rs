@@ -1,21 +1,19 @@
 //! Which topics a request is about, and from where on.
 
-use gapless_proto::{ChainId, Cursor, Mode, Topic};
+use gapless_proto::{Cursor, Mode, Topic};
 
 use super::query::Query;
 use crate::auth::Identity;
-use crate::chains::TopicName;
 use crate::refusal::Refusal;
 
 /// What somebody wants to be told who may be told of it.
-pub(super) struct Wanted {
-    pub(super) chain: ChainId,
+pub(super) struct TopicsQuery {
     pub(super) topics: Vec<Topic>,
     pub(super) cursor: Option<Cursor>,
-    pub(super) mode: Mode,
+    pub(super) mode: Option<Mode>,
 }
 
-impl Wanted {
+impl TopicsQuery {
     /// Takes `topics`, `cursor` and `mode` out of a query.
     pub(super) fn take(query: &mut Query, identity: &Identity) -> Result<Self, Refusal> {
         let names: Option<String> = query.take("topics")?;
@@ -26,14 +24,14 @@ impl Wanted {
         let topics: Vec<Topic> =
             topics.collect::<Result<_, _>>().map_err(|error| Refusal::bad_request(error.to_string()))?;
         identity.check_reads(&topics)?;
-        let (chain, topics) = TopicName::parse_all(&topics)?;
         let mode = match mode.as_deref() {
-            None | Some("instant") => Mode::Instant,
-            Some("confirmed") => Mode::Confirmed,
+            None => None,
+            Some("instant") => Some(Mode::Instant),
+            Some("confirmed") => Some(Mode::Confirmed),
             Some(_) => return Err(Refusal::bad_request("the parameter `mode` is `instant` or `confirmed`")),
         };
         let cursor = cursor.map(|cursor| read_cursor(&cursor)).transpose()?;
-        Ok(Self { chain, topics, cursor, mode })
+        Ok(Self { topics, cursor, mode })
     }
 }
 

@@ -17,9 +17,9 @@ use super::expiry::Expiry;
 use super::work::{self, Done};
 use super::{End, Session};
 use crate::auth::unix_now;
-use crate::chains::{Begin, Begun, TopicName};
 use crate::page_size::shortened;
 use crate::refusal::Refusal;
+use crate::subscription::{Begun, Wanted};
 
 /// After how many malformed frames in a row a peer is taken for something else than a client.
 const MALFORMED_IN_A_ROW_MAX: u32 = 10;
@@ -145,23 +145,19 @@ impl Session {
             return Err(Refusal::bad_request(message));
         }
         self.identity.check_reads(&topics)?;
-        let (chain, topics) = TopicName::parse_all(&topics)?;
-        let (mode, snapshot) = (mode.unwrap_or_default(), snapshot.unwrap_or_default());
-        let begin = Begin { chain, topics, cursor, mode, snapshot };
+        let wanted = Wanted::new(&topics, cursor, mode, snapshot.unwrap_or_default())?;
         self.subscriptions.handle_beginning();
-        self.work.push(Box::pin(work::subscribe(Arc::clone(&self.gateway), rid, begin)));
+        self.work.push(Box::pin(work::subscribe(Arc::clone(&self.gateway), rid, wanted)));
         Ok(())
     }
 
     fn handle_begun(&mut self, rid: Rid, outcome: Result<Begun, Refusal>) {
         // The token may be another one by now.
-        let outcome = outcome.and_then(|begun| {
-            let topics: Vec<_> = begun.follow.topics().collect();
-            self.identity.check_reads(&topics).map(|()| begun)
-        });
+        let outcome =
+            outcome.and_then(|begun| self.identity.check_reads(&begun.subscription.topics()).map(|()| begun));
         match outcome {
-            Ok(Begun { follow, cursor }) => {
-                let Some(sub) = self.subscriptions.handle_begun(Some(follow)) else { return };
+            Ok(Begun { subscription, cursor }) => {
+                let Some(sub) = self.subscriptions.handle_begun(Some(subscription)) else { return };
                 self.answer(&ServerMessage::Subscribed(Subscribed { rid, sub, cursor }));
             }
             Err(refusal) => {

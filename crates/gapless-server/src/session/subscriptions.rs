@@ -8,8 +8,8 @@ use futures_util::Stream as _;
 use gapless_core::DeliveryConfig;
 use gapless_proto::{Sub, Topic};
 
-use crate::chains::Follow;
 use crate::socket::Frame;
+use crate::subscription::Subscription;
 
 /// How many subscriptions a connection may have, those that are about to begin included.
 const SUBSCRIPTIONS_MAX: usize = 64;
@@ -21,13 +21,13 @@ pub(super) struct Subscriptions {
     newest: u32,
     /// How many are about to begin.
     beginning: usize,
-    follows: VecDeque<(Sub, Box<Follow>)>,
+    all: VecDeque<(Sub, Subscription)>,
 }
 
 impl Subscriptions {
     /// Whether another one may come.
     pub(super) fn has_room(&self) -> bool {
-        self.follows.len() + self.beginning < SUBSCRIPTIONS_MAX
+        self.all.len() + self.beginning < SUBSCRIPTIONS_MAX
     }
 
     /// One is about to begin.
@@ -36,34 +36,34 @@ impl Subscriptions {
     }
 
     /// One that was about to begin does, or doesn't. Returns its number if it does.
-    pub(super) fn handle_begun(&mut self, follow: Option<Follow>) -> Option<Sub> {
+    pub(super) fn handle_begun(&mut self, subscription: Option<Subscription>) -> Option<Sub> {
         self.beginning -= 1;
-        let follow = follow?;
+        let subscription = subscription?;
         self.newest += 1;
         let sub = Sub::new(self.newest);
-        self.follows.push_back((sub, Box::new(follow)));
+        self.all.push_back((sub, subscription));
         Some(sub)
     }
 
     /// Ends one. Returns whether there was one of that number.
     pub(super) fn end(&mut self, ended: Sub) -> bool {
-        let before = self.follows.len();
-        self.follows.retain(|(sub, _)| *sub != ended);
-        self.follows.len() < before
+        let before = self.all.len();
+        self.all.retain(|(sub, _)| *sub != ended);
+        self.all.len() < before
     }
 
     /// The whole names of the topics that are followed.
     pub(super) fn topics(&self) -> Vec<Topic> {
-        self.follows.iter().flat_map(|(_, follow)| follow.topics()).collect()
+        self.all.iter().flat_map(|(_, subscription)| subscription.topics()).collect()
     }
 
     /// Takes what to tell next; otherwise has the task woken when there is something.
     pub(super) fn poll_told(&mut self, context: &mut Context<'_>) -> Poll<Frame> {
-        for _ in 0..self.follows.len() {
-            let Some((sub, mut follow)) = self.follows.pop_front() else { break };
-            let told = Pin::new(&mut *follow).poll_next(context);
+        for _ in 0..self.all.len() {
+            let Some((sub, mut subscription)) = self.all.pop_front() else { break };
+            let told = Pin::new(&mut subscription).poll_next(context);
             if !matches!(told, Poll::Ready(None)) {
-                self.follows.push_back((sub, follow));
+                self.all.push_back((sub, subscription));
             }
             if let Poll::Ready(Some(told)) = told {
                 return Poll::Ready(told.frame(sub));
@@ -74,8 +74,8 @@ impl Subscriptions {
 
     /// Drops what waits for a peer that takes nothing, where it is too much.
     pub(super) fn check_overrun(&mut self, context: &Context<'_>, config: DeliveryConfig) {
-        for (_, follow) in &mut self.follows {
-            follow.check_overrun(context, config.queued_frames_max, config.queued_bytes_max);
+        for (_, subscription) in &mut self.all {
+            subscription.check_overrun(context, config);
         }
     }
 }

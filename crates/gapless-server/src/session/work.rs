@@ -9,9 +9,9 @@ use gapless_proto::{ConvId, Page, Rid};
 use gapless_store::{AppendError, Generation, PageError, PageRequest, Store};
 use tokio::time::Instant;
 
-use crate::chains::{Begin, Begun};
 use crate::gateway::Gateway;
 use crate::refusal::Refusal;
+use crate::subscription::{Begun, Wanted};
 
 /// How many syncs of one connection run at a time.
 const SYNCS_RUNNING_MAX: usize = 4;
@@ -60,8 +60,8 @@ pub(super) async fn send(store: Arc<dyn Store>, rid: Rid, append: Append, genera
 }
 
 /// Begins a subscription.
-pub(super) async fn subscribe(gateway: Arc<Gateway>, rid: Rid, begin: Begin) -> Done {
-    Done::Subscribe { rid, outcome: begin.begin(gateway.chains()).await }
+pub(super) async fn subscribe(gateway: Arc<Gateway>, rid: Rid, wanted: Wanted) -> Done {
+    Done::Subscribe { rid, outcome: wanted.begin(&gateway).await }
 }
 
 /// Reads a page.

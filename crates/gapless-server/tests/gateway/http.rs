@@ -7,6 +7,7 @@ mod chains;
 mod conversations;
 mod description;
 mod entries;
+mod event_source;
 mod garbage;
 mod health;
 mod members;

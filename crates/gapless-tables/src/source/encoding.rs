@@ -45,6 +45,11 @@ impl<'a> Encoder<'a> {
         Self { form, columns, is_key, first: LEADING + key.len(), bytes: Vec::new() }
     }
 
+    /// The form of the rows.
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
     /// Writes a row; `is_delete` is what its op says.
     pub(crate) fn write(&mut self, row: &Row, is_delete: bool) -> Result<(), tokio_postgres::Error> {
         match self.form {

@@ -8,8 +8,9 @@ use gapless_core::{Mark, Snapshot};
 use super::{OPEN_LISTED_MAX, Source, SourceError};
 use crate::wire::Consistency;
 
-/// A moment at which a pass begins.
-pub(super) struct Begun {
+/// A moment of a source, at which a pass begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
     pub(super) mark: Mark,
     /// With a fixed delay: rows from this value of the cursor column on are left to a later pass.
     pub(super) before: Option<i64>,
@@ -61,7 +62,7 @@ const CLOCKS: &str = "
 impl Source {
     /// The moment now. What is said of open transactions is read first: whoever is open at the snapshot and isn't among them began
     /// later than they were read.
-    pub(super) async fn mark(&self, client: &Object, base: Option<&Mark>) -> Result<Begun, SourceError> {
+    pub(super) async fn moment(&self, client: &Object, base: Option<&Mark>) -> Result<Moment, SourceError> {
         let (mut oldest_start, mut before) = (None, None);
         let snapshot = match self.table.config.consistency {
             Consistency::Strict => self.durable_snapshot(client, base).await?,
@@ -75,7 +76,7 @@ impl Source {
             }
         };
         let snapshot = snapshot.capped(OPEN_LISTED_MAX, base.map(|base| &base.snapshot));
-        Ok(Begun { mark: Mark { snapshot, oldest_start }, before })
+        Ok(Moment { mark: Mark { snapshot, oldest_start }, before })
     }
 
     async fn snapshot(&self, client: &Object) -> Result<Snapshot, SourceError> {

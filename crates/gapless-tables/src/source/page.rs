@@ -7,8 +7,10 @@ use futures_util::TryStreamExt as _;
 use gapless_core::{Place, StepEnd, TableCursor, TableStep};
 use tokio_postgres::{Client, Row};
 
+use super::changes::key_digest;
 use super::cursor_kind::CursorKind;
 use super::encoding::{Encoder, Form};
+use super::marks::Moment;
 use super::raw::Raw;
 use super::statements::{self, LEADING, Reading, Statement};
 use super::{Source, SourceError};
@@ -44,11 +46,49 @@ pub struct Page {
     pub rows: Vec<u8>,
 }
 
+/// A page that is being filled.
+pub(super) struct Filling<'a> {
+    pub(super) encoder: Encoder<'a>,
+    /// The most rows.
+    limit: usize,
+    /// The moment of the pass that begins, if one does; left out, it is the present one.
+    pub(super) up_to: Option<Moment>,
+    /// Whether a pass has begun.
+    pub(super) has_begun: bool,
+    records: usize,
+    /// The cursor column of the last row, whatever order the rows came in.
+    last_at: Option<i64>,
+    /// The rows one by one, for those who want that.
+    pub(super) trail: Option<Vec<Passed>>,
+}
+
+/// A row of a page.
+pub(super) struct Passed {
+    /// Where it ends.
+    pub(super) end: usize,
+    /// A digest of its key.
+    pub(super) key: [u8; 32],
+    /// Where the reader is behind it.
+    pub(super) reader: TableCursor,
+}
+
+impl<'a> Filling<'a> {
+    pub(super) fn new(source: &'a Source, form: Form, limit: usize) -> Self {
+        Self {
+            encoder: Encoder::new(form, &source.table.found.columns, &source.table.found.key),
+            limit,
+            up_to: None,
+            has_begun: false,
+            records: 0,
+            last_at: None,
+            trail: None,
+        }
+    }
+}
+
 /// What a step of a page has read.
 struct Read {
     last: Option<Place>,
-    /// The cursor column of the last row, whatever order the rows came in.
-    last_at: Option<i64>,
     rows: usize,
     is_through: bool,
     /// Whether the connection still has rows that nobody wants.
@@ -72,8 +112,9 @@ impl Source {
             (None, Some(since)) => TableCursor::since(self.parse(&client, since).await?),
             (None, None) => TableCursor::new(),
         };
-        let mut encoder = Encoder::new(request.form, &self.table.found.columns, &self.table.found.key);
-        let (records, last_at) = self.fill(client, &mut cursor, request, &mut encoder).await?;
+        let mut filling = Filling::new(self, request.form, request.limit as usize);
+        self.fill(client, &mut cursor, &mut filling).await?;
+        let Filling { records, last_at, encoder, .. } = filling;
         let head = PageHead {
             records,
             has_more: cursor.has_more(),
@@ -87,38 +128,41 @@ impl Source {
     }
 
     /// Reads step after step until the page is full or the pass is through.
-    async fn fill(
+    pub(super) async fn fill(
         &self,
         client: Object,
         cursor: &mut TableCursor,
-        request: &PageRequest,
-        encoder: &mut Encoder<'_>,
-    ) -> Result<(usize, Option<i64>), SourceError> {
-        let (mut records, mut last_at) = (0, None);
+        filling: &mut Filling<'_>,
+    ) -> Result<(), SourceError> {
         let mut before = None;
         if matches!(cursor.step(), TableStep::Begin) || self.delay().is_some() {
-            let begun = self.mark(&client, cursor.base()).await?;
-            before = begun.before;
-            if self.table.is_stamped() && cursor.is_through_at(&begun.mark) {
-                return Ok((0, None));
-            }
+            let moment = match &filling.up_to {
+                Some(moment) => moment.clone(),
+                None => self.moment(&client, cursor.base()).await?,
+            };
+            before = moment.before;
             if matches!(cursor.step(), TableStep::Begin) {
-                cursor.begin(begun.mark);
+                filling.has_begun = true;
+                if self.table.is_stamped() && cursor.is_through_at(&moment.mark) {
+                    filling.up_to = Some(moment);
+                    return Ok(());
+                }
+                cursor.begin(moment.mark.clone());
             }
+            filling.up_to = Some(moment);
         }
         loop {
-            let room = request.limit as usize - records;
+            let room = filling.limit - filling.records;
             let reading = Reading {
                 table: &self.table,
-                values: request.form.values(),
+                values: filling.encoder.form().values(),
                 limit: i64::try_from(room + 1).unwrap_or(i64::MAX),
                 before,
                 fence: self.fence(&client, cursor.step(), before).await?,
             };
-            let is_late = matches!(cursor.step(), TableStep::Late { .. });
             let Some(statement) = reading.statement(cursor.step()) else {
                 if cursor.handle_rows(None, StepEnd::Through) {
-                    return Ok((records, last_at));
+                    return Ok(());
                 }
                 continue;
             };
@@ -127,7 +171,7 @@ impl Source {
             let name = client.prepare_cached(NAMED_TABLE).await?;
             let (read, same) = tokio::join!(
                 biased;
-                self.read(&client, &page, &statement, room, is_late, encoder),
+                self.read(&client, &page, &statement, room, cursor, filling),
                 self.is_same(&client, &name),
             );
             let read = match same.and(read) {
@@ -138,8 +182,7 @@ impl Source {
                     return Err(error);
                 }
             };
-            records += read.rows;
-            last_at = read.last_at.or(last_at);
+            filling.records += read.rows;
             let end = match (read.is_through, reading.fence) {
                 (false, _) => StepEnd::Full,
                 (true, Some(fence)) => StepEnd::Fence(fence),
@@ -149,10 +192,10 @@ impl Source {
             if read.is_cut {
                 // The rest would have to be received before the connection could do anything else.
                 drop(Object::take(client));
-                return Ok((records, last_at));
+                return Ok(());
             }
             if is_page_done {
-                return Ok((records, last_at));
+                return Ok(());
             }
         }
     }
@@ -176,23 +219,31 @@ impl Source {
         prepared: &tokio_postgres::Statement,
         statement: &Statement,
         room: usize,
-        is_late: bool,
-        encoder: &mut Encoder<'_>,
+        cursor: &TableCursor,
+        filling: &mut Filling<'_>,
     ) -> Result<Read, SourceError> {
+        let is_late = matches!(cursor.step(), TableStep::Late { .. });
         let rows = client.query_raw(prepared, statement.borrowed()).await;
         let rows = rows.map_err(|error| self.refused(error))?;
         let mut rows = std::pin::pin!(rows);
-        let mut read = Read { last: None, last_at: None, rows: 0, is_through: true, is_cut: false };
+        let mut read = Read { last: None, rows: 0, is_through: true, is_cut: false };
         while let Some(row) = rows.try_next().await.map_err(|error| self.refused(error))? {
-            let is_full = encoder.bytes.len() >= PAGE_BYTES_MAX;
+            let is_full = filling.encoder.bytes.len() >= PAGE_BYTES_MAX;
             if read.rows == room || is_full {
                 return Ok(Read { is_through: false, is_cut: is_full && read.rows < room, ..read });
             }
             let is_delete = row.try_get::<_, i16>(0)? == 1;
-            encoder.write(&row, is_delete)?;
+            filling.encoder.write(&row, is_delete)?;
             read.rows += 1;
-            read.last_at = Some(self.at(&row)?);
-            read.last = Some(self.place(&row, is_late)?);
+            filling.last_at = Some(self.at(&row)?);
+            let place = self.place(&row, is_late)?;
+            if let Some(trail) = &mut filling.trail {
+                let mut reader = cursor.clone();
+                reader.handle_rows(Some(place.clone()), StepEnd::Full);
+                let key = key_digest(place.key.as_deref().unwrap_or_default());
+                trail.push(Passed { end: filling.encoder.bytes.len(), key, reader });
+            }
+            read.last = Some(place);
         }
         Ok(read)
     }

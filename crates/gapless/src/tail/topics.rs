@@ -1,4 +1,4 @@
-//! `gapless tail --topic`: the events of a chain, as they come and are taken back.
+//! `gapless tail --topic`: the events of a chain, as they come and are taken back, or the rows of a table as they change.
 
 use std::io::{self, IsTerminal as _};
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use gapless_client::{
     Client, ClientConfig, ClientEvent, MemoryState, StopReason, Topics, TopicsStart, TopicsTold,
 };
-use gapless_proto::{Body, Cursor, Mode, Snapshot, Topic, TopicEvent, TopicResetReason, ValueKey};
+use gapless_proto::{Body, Cursor, EventType, Mode, Snapshot, Topic, TopicEvent, TopicResetReason, ValueKey};
 use serde_json::json;
 
 use super::print::{Failure, Screen, print};
@@ -17,8 +17,8 @@ use crate::output::{reader_gone, visible, visible_json};
 /// What to tell of topics.
 #[derive(Debug, clap::Args)]
 pub(super) struct TopicArgs {
-    /// Print the events of a topic of a chain instead, as in `chain:1:transfers`; several with commas between. CONV, --after,
-    /// --no-follow, --timeout and --state are for conversations.
+    /// Print the events of a topic of a chain instead, as in `chain:1:transfers`, several with commas between; or the rows of a table as
+    /// they change, as in `table:orders`. CONV, --after, --no-follow, --timeout and --state are for conversations.
     #[arg(
         long = "topic",
         value_name = "TOPIC",
@@ -31,12 +31,12 @@ pub(super) struct TopicArgs {
     #[arg(long, requires = "topics")]
     confirmed: bool,
 
-    /// Begin with the values of the topics, such as all balances.
+    /// Begin with the values of the topics, such as all balances; or with all rows of the table.
     #[arg(long, requires = "topics", conflicts_with = "cursor")]
     snapshot: bool,
 
-    /// Begin after this position, as an earlier run has printed it with --json; `CHAIN:0:0` is the beginning. By default it begins with
-    /// what comes next.
+    /// Begin after this position, as an earlier run has printed it with --json; `CHAIN:0:0` is the beginning of a chain. By default it
+    /// begins with what comes next.
     #[arg(long, requires = "topics", value_name = "CURSOR", value_parser = Cursor::new)]
     cursor: Option<Cursor>,
 }
@@ -50,6 +50,15 @@ impl TopicArgs {
         };
         let mode = if self.confirmed { Mode::Confirmed } else { Mode::Instant };
         Topics { names: self.topics.clone(), mode, start }
+    }
+
+    /// How it goes on after a reset that takes back what was printed.
+    fn again(&self) -> &'static str {
+        match self.topics.iter().any(|topic| topic.as_str().starts_with("table:")) {
+            _ if self.snapshot => "the newest values",
+            true => "what comes next (`--snapshot` shows all rows)",
+            false => "what comes next (`--cursor CHAIN:0:0` shows all that is kept)",
+        }
     }
 }
 
@@ -81,7 +90,7 @@ pub(super) async fn tail(
                 let lines = match (is_json, is_terminal) {
                     (true, true) => visible_json(&json_lines(&told)),
                     (true, false) => json_lines(&told),
-                    (false, _) => lines(&told, args.snapshot),
+                    (false, _) => lines(&told, args.again()),
                 };
                 match print(&lines) {
                     Ok(()) => {}
@@ -111,7 +120,7 @@ pub(super) async fn tail(
 }
 
 /// For people; empty when there is nothing to say.
-fn lines(told: &TopicsTold, begins_with_values: bool) -> String {
+fn lines(told: &TopicsTold, again: &str) -> String {
     match told {
         TopicsTold::Begun { .. } | TopicsTold::Progress { .. } => String::new(),
         TopicsTold::Snapshot(snapshot) => values_of(snapshot)
@@ -120,26 +129,28 @@ fn lines(told: &TopicsTold, begins_with_values: bool) -> String {
             })
             .collect(),
         TopicsTold::Event(event) => {
-            let TopicEvent { cursor, topic, payload, .. } = &**event;
-            format!("{cursor} {topic} {}\n", visible(payload.as_str()))
+            let TopicEvent { cursor, topic, payload, kind, .. } = &**event;
+            // The cursor of a table tells a person nothing.
+            let place = if *kind == EventType::Row { String::new() } else { format!("{cursor} ") };
+            format!("{place}{topic} {}\n", visible(payload.as_str()))
         }
         TopicsTold::Revoke { cursor } => {
             format!("{cursor} REVOKED: all that was printed beyond this block and log\n")
         }
         TopicsTold::Reset(reason) => {
-            let consequence = match (reason, begins_with_values) {
-                (TopicResetReason::SlowConsumer, _) => {
-                    "this reads too slowly; it goes on after the last line"
+            let reset = format!("RESET ({}): ", word(*reason));
+            match reason {
+                TopicResetReason::SlowConsumer => {
+                    format!("{reset}this reads too slowly; it goes on after the last line\n")
                 }
-                (_, true) => {
-                    "what was printed before doesn't hold any more; it goes on with the newest values"
+                TopicResetReason::CursorExpired
+                | TopicResetReason::CursorAhead
+                | TopicResetReason::EpochChanged
+                | TopicResetReason::DeepReorg
+                | TopicResetReason::Unknown => {
+                    format!("{reset}what was printed before doesn't hold any more; it goes on with {again}\n")
                 }
-                (_, false) => {
-                    "what was printed before doesn't hold any more; it goes on with what comes next \
-                     (`--cursor CHAIN:0:0` shows all that is kept)"
-                }
-            };
-            format!("RESET ({}): {consequence}\n", word(*reason))
+            }
         }
     }
 }
@@ -195,37 +206,48 @@ mod tests {
         TopicsTold::Event(Box::new(event))
     }
 
+    fn args(topic: &str, snapshot: bool) -> TopicArgs {
+        TopicArgs { topics: vec![Topic::new(topic).unwrap()], confirmed: false, snapshot, cursor: None }
+    }
+
     #[test]
     fn a_line_says_what_happened_and_where() {
-        assert!(lines(&event(), false).starts_with(r#"1:5:0:9 chain:1:a {"x":"#));
+        assert!(lines(&event(), "").starts_with(r#"1:5:0:9 chain:1:a {"x":"#));
         let cursor = Cursor::new("1:4:0:10").unwrap();
-        assert!(lines(&TopicsTold::Revoke { cursor }, false).starts_with("1:4:0:10 REVOKED"));
+        assert!(lines(&TopicsTold::Revoke { cursor }, "").starts_with("1:4:0:10 REVOKED"));
     }
 
     // Chain behaviour 3
     #[test]
     fn a_reset_is_named_as_in_the_protocol_and_with_where_it_goes_on() {
-        for (reason, begins_with_values, start, end) in [
+        let (chain, table) = ("chain:1:a", "table:orders");
+        for (reason, args, start, end) in [
             (
                 TopicResetReason::SlowConsumer,
-                true,
+                args(chain, true),
                 "RESET (slow_consumer): ",
                 "goes on after the last line\n",
             ),
             (
                 TopicResetReason::CursorAhead,
-                true,
+                args(chain, true),
                 "RESET (cursor_ahead): ",
                 "goes on with the newest values\n",
             ),
             (
                 TopicResetReason::CursorExpired,
-                false,
+                args(chain, false),
                 "RESET (cursor_expired): ",
                 "goes on with what comes next (`--cursor CHAIN:0:0` shows all that is kept)\n",
             ),
+            (
+                TopicResetReason::EpochChanged,
+                args(table, false),
+                "RESET (epoch_changed): ",
+                "goes on with what comes next (`--snapshot` shows all rows)\n",
+            ),
         ] {
-            let line = lines(&TopicsTold::Reset(reason), begins_with_values);
+            let line = lines(&TopicsTold::Reset(reason), args.again());
             assert!(line.starts_with(start) && line.ends_with(end), "{line}");
         }
     }

@@ -118,7 +118,7 @@ impl World {
                 told.extend(changes.into_iter().map(|(change, _)| change));
                 machine.handle_page(&self.tail, has_begun, cursor.has_more());
             }
-            FollowerStep::Wait => {}
+            FollowerStep::Wait | FollowerStep::WaitForPass => {}
         }
     }
 }

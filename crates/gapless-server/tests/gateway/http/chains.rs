@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use gapless_server::AuthConfig;
-use reqwest::{Method, Response};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::api::{Api, Caller};
+use super::event_source::EventSource;
 use crate::client::within;
 use crate::test_server::TestServer;
 
@@ -96,7 +97,7 @@ async fn an_event_source_that_comes_back_misses_nothing() {
     let server = Api::start_open().await;
     let reader = server.anonymous().with_header("x-gapless-user", "alice");
     reader.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
-    let mut source = Source::open(&reader, "topics=chain:1:transfers", None).await;
+    let mut source = EventSource::open(&reader, "topics=chain:1:transfers", None).await;
     assert_eq!(source.next().await.0, "subscribed");
     reader.post(BLOCKS, &json!({"blocks": [block(2, "a", "a", 1)]})).await.done();
     let (name, data) = source.next().await;
@@ -106,7 +107,7 @@ async fn an_event_source_that_comes_back_misses_nothing() {
     drop(source);
 
     reader.post(BLOCKS, &json!({"blocks": [block(2, "b", "a", 1), block(3, "b", "b", 1)]})).await.done();
-    let mut source = Source::open(&reader, "topics=chain:1:transfers", Some(&id)).await;
+    let mut source = EventSource::open(&reader, "topics=chain:1:transfers", Some(&id)).await;
     let told = [source.next().await, source.next().await, source.next().await, source.next().await];
     assert_eq!(told.each_ref().map(|(name, _)| name.as_str()), ["subscribed", "revoke", "event", "event"]);
     assert_eq!(told[1].1["fromCursor"], "1:00000000000001:0000:3");
@@ -120,11 +121,11 @@ async fn an_event_source_whose_position_is_of_no_use_comes_back_without_it() {
     let reader = server.anonymous().with_header("x-gapless-user", "alice");
     reader.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
     let query = "topics=chain:1:transfers&snapshot=true";
-    let mut source = Source::open(&reader, query, Some("1:9:0:99")).await;
+    let mut source = EventSource::open(&reader, query, Some("1:9:0:99")).await;
     assert_eq!(source.next().await.0, "subscribed");
     assert_eq!(source.next().await, ("reset".to_owned(), json!({"reason": "cursor_ahead"})));
     assert_eq!(source.id, "");
-    let mut source = Source::open(&reader, query, Some(&source.id)).await;
+    let mut source = EventSource::open(&reader, query, Some(&source.id)).await;
     assert_eq!([source.next().await.0, source.next().await.0], ["subscribed", "snapshot"]);
 }
 
@@ -136,7 +137,7 @@ async fn event_sources_are_told_to_come_back_at_different_times() {
     reader.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
     let mut pauses = HashSet::new();
     for _ in 0..10 {
-        let mut source = Source::open(&reader, "topics=chain:1:transfers", None).await;
+        let mut source = EventSource::open(&reader, "topics=chain:1:transfers", None).await;
         source.next().await;
         pauses.insert(source.retry.take().expect("it says when"));
     }
@@ -183,7 +184,7 @@ async fn an_event_source_ends_with_its_token() {
     let server = Api::start().await;
     server.service().post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
     let token = server.short_token("alice", "read:chain:1:*", Duration::from_secs(2));
-    let mut source = Source::open(&server.with_token(&token), "topics=chain:1:transfers", None).await;
+    let mut source = EventSource::open(&server.with_token(&token), "topics=chain:1:transfers", None).await;
     assert_eq!(source.next().await.0, "subscribed");
     assert_eq!(source.try_next().await, None);
     let again = server.with_token(&token).get("/v1/events?topics=chain:1:transfers").await;
@@ -201,8 +202,8 @@ async fn an_event_source_that_takes_nothing_delays_nobody_and_goes_on_when_it_co
     .await;
     let backend = server.anonymous().with_header("x-gapless-user", "alice");
     backend.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
-    let mut stuck = Source::open(&backend, "topics=chain:1:transfers", None).await;
-    let mut other = Source::open(&backend, "topics=chain:1:transfers", None).await;
+    let mut stuck = EventSource::open(&backend, "topics=chain:1:transfers", None).await;
+    let mut other = EventSource::open(&backend, "topics=chain:1:transfers", None).await;
     assert_eq!((stuck.next().await.0, other.next().await.0), ("subscribed".into(), "subscribed".into()));
     for height in 2..=40 {
         let mut large = block(height, "a", "a", 100);
@@ -229,7 +230,7 @@ async fn an_event_source_that_takes_nothing_delays_nobody_and_goes_on_when_it_co
     }
     assert!(read < EVENTS, "all was told, though it was given up");
     let id = stuck.id.clone();
-    let mut back = Source::open(&backend, "topics=chain:1:transfers", Some(&id)).await;
+    let mut back = EventSource::open(&backend, "topics=chain:1:transfers", Some(&id)).await;
     assert_eq!(back.next().await.0, "subscribed");
     for _ in read..EVENTS {
         assert_eq!(back.next().await.0, "event");
@@ -249,7 +250,7 @@ async fn who_pages_through_reorgs_holds_what_who_stays_holds() {
         let backend = server.anonymous().with_header("x-gapless-user", "alice");
         backend.post(BLOCKS, &json!({"blocks": [block(1, "a", "0", 1)]})).await.done();
         let query = format!("topics=chain:1:transfers&mode={mode}&cursor=1:0:0");
-        let mut source = Source::open(&backend, &query, None).await;
+        let mut source = EventSource::open(&backend, &query, None).await;
         assert_eq!(source.next().await.0, "subscribed");
         let mut poller = Poller { cursor: "1:0:0".to_owned(), mode, ..Poller::default() };
         poller.page(&backend, 1).await;
@@ -382,53 +383,6 @@ impl Poller {
 
     fn held(&self) -> Vec<&str> {
         self.events.iter().map(|(_, payload)| payload.as_str()).collect()
-    }
-}
-
-/// What a browser calls an `EventSource`, as far as it matters here.
-struct Source {
-    response: Response,
-    text: String,
-    id: String,
-    /// When it was told to come back, in milliseconds.
-    retry: Option<u64>,
-}
-
-impl Source {
-    async fn open(reader: &Caller, query: &str, last: Option<&str>) -> Self {
-        let request = reader.request(Method::GET, &format!("/v1/events?{query}"));
-        let request = last.iter().fold(request, |request, last| request.header("last-event-id", *last));
-        let response: Response = request.timeout(Duration::from_secs(60)).send().await.unwrap();
-        assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { response, text: String::new(), id: String::new(), retry: None }
-    }
-
-    /// The next event's name and data.
-    async fn next(&mut self) -> (String, Value) {
-        self.try_next().await.expect("the stream goes on")
-    }
-
-    /// The same of a stream that may have ended.
-    async fn try_next(&mut self) -> Option<(String, Value)> {
-        let event = loop {
-            if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let (event, rest) = (event.to_owned(), rest.to_owned());
-                self.text = rest;
-                if event.starts_with(':') {
-                    continue;
-                }
-                break event;
-            }
-            let chunk = within(self.response.chunk()).await.ok().flatten()?;
-            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
-        };
-        let field =
-            |name: &str| event.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::trim);
-        if let Some(id) = field("id") {
-            self.id = id.to_owned();
-        }
-        self.retry = field("retry").map(|retry| retry.parse().unwrap()).or(self.retry);
-        Some((field("event").unwrap().to_owned(), serde_json::from_str(field("data").unwrap()).unwrap()))
     }
 }
 

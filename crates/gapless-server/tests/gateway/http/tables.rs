@@ -1,48 +1,39 @@
 //! Tables over HTTP, from a real PostgreSQL.
 
-use gapless_tables::{DeclaredTables, TableConfig, install};
-use gapless_testkit::SharedPostgres;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio_postgres::NoTls;
 
 use super::api::Api;
+use super::event_source::EventSource;
 use crate::client::within;
+use crate::shop::Shop;
 use crate::test_server::TestServer;
 
 const SYNC: &str = "/v1/tables/orders/sync";
 
-/// A gateway that reads a table of orders for others, and the table's database.
-struct Shop {
+/// A gateway that reads a table of orders for others.
+struct Counter {
     api: Api,
-    url: String,
-    sql: tokio_postgres::Client,
+    shop: Shop,
 }
 
-impl Shop {
+impl Counter {
     async fn start() -> Self {
-        let url = SharedPostgres::from_environment().fresh_database();
-        let (sql, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        tokio::spawn(connection);
-        let orders = "CREATE TABLE orders (id bigint PRIMARY KEY, status text, total numeric, paid boolean, updated_at timestamptz NOT NULL)";
-        sql.batch_execute(orders).await.unwrap();
-        let config = TableConfig::new("orders");
-        install(&url, config.clone(), true).await.unwrap();
-        let declared = DeclaredTables { url: url.clone(), connections: 2, tables: vec![config] };
-        let api = Api::of(TestServer::start_with_tables(vec![declared]).await).await;
-        Self { api, url, sql }
+        let shop = Shop::open().await;
+        let api = Api::of(TestServer::start_with_tables(shop.declared()).await).await;
+        Self { api, shop }
     }
 
     async fn execute(&self, statements: &str) {
-        self.sql.batch_execute(statements).await.unwrap();
+        self.shop.execute(statements).await;
     }
 }
 
 #[tokio::test]
 async fn pages_follow_each_other_until_nothing_is_left() {
-    let shop = Shop::start().await;
-    shop.execute("INSERT INTO orders SELECT n, 'new', 1.50, n = 2, '2026-01-01 00:00:00.000001+00' FROM generate_series(1, 3) n").await;
-    let backend = shop.api.service();
+    let counter = Counter::start().await;
+    counter.execute("INSERT INTO orders SELECT n, 'new', 1.50, n = 2, '2026-01-01 00:00:00.000001+00' FROM generate_series(1, 3) n").await;
+    let backend = counter.api.service();
     let first = backend.post(SYNC, &json!({"limit": 2})).await.done();
     let row = json!({"id": "1", "status": "new", "total": "1.50", "paid": false, "updated_at": "2026-01-01 00:00:00.000001+00"});
     assert_eq!(first["records"][0], json!({"op": "upsert", "row": row}));
@@ -52,7 +43,7 @@ async fn pages_follow_each_other_until_nothing_is_left() {
         .await
         .done();
     assert_eq!((second["records"].as_array().unwrap().len(), &second["has_more"]), (1, &json!(false)));
-    shop.execute("DELETE FROM orders WHERE id = 3").await;
+    counter.execute("DELETE FROM orders WHERE id = 3").await;
     let third = backend.post(SYNC, &json!({"cursor": second["next_cursor"]})).await.done();
     assert_eq!(third["records"], json!([{"op": "delete", "key": {"id": "3"}}]));
     assert_eq!(third["schema_version"], first["schema_version"]);
@@ -60,13 +51,13 @@ async fn pages_follow_each_other_until_nothing_is_left() {
 
 #[tokio::test]
 async fn who_waits_is_answered_when_something_comes() {
-    let shop = Shop::start().await;
-    let backend = shop.api.service();
+    let counter = Counter::start().await;
+    let backend = counter.api.service();
     let first = backend.post(SYNC, &json!({})).await.done();
     let request = json!({"cursor": first["next_cursor"], "wait_ms": 20_000});
     let (answer, ()) = tokio::join!(
         within(backend.post(SYNC, &request)),
-        shop.execute("INSERT INTO orders VALUES (1, 'new', 1, true, now())"),
+        counter.execute("INSERT INTO orders VALUES (1, 'new', 1, true, now())"),
     );
     assert_eq!(answer.done()["records"].as_array().unwrap().len(), 1);
     backend.post(SYNC, &json!({"wait_ms": 20_001})).await.refused(400, "BAD_REQUEST");
@@ -74,10 +65,10 @@ async fn who_waits_is_answered_when_something_comes() {
 
 #[tokio::test]
 async fn each_form_says_the_same() {
-    let shop = Shop::start().await;
-    shop.execute("INSERT INTO orders VALUES (7, 'new', 1.50, NULL, now())").await;
+    let counter = Counter::start().await;
+    counter.execute("INSERT INTO orders VALUES (7, 'new', 1.50, NULL, now())").await;
     let accepting = async |kind: &str| {
-        let request = shop.api.service().with_header("accept", kind).request(Method::POST, SYNC);
+        let request = counter.api.service().with_header("accept", kind).request(Method::POST, SYNC);
         let response = within(request.json(&json!({})).send()).await.unwrap();
         assert_eq!(response.headers()["content-type"], kind);
         response.bytes().await.unwrap()
@@ -104,42 +95,43 @@ async fn each_form_says_the_same() {
         let expected = [6_i16.to_be_bytes().to_vec(), field(op), field(key)].concat();
         assert!(rows.starts_with(&expected), "{rows:?}");
     }
-    let image = shop.api.service().with_header("accept", "image/png");
+    let image = counter.api.service().with_header("accept", "image/png");
     image.post(SYNC, &json!({})).await.refused(400, "BAD_REQUEST");
 }
 
 #[tokio::test]
 async fn a_table_is_read_by_those_whose_token_says_so() {
-    let shop = Shop::start().await;
+    let counter = Counter::start().await;
     let with = |scope: &str| {
-        let token = shop.api.short_token("reporter", scope, std::time::Duration::from_secs(60));
-        shop.api.with_token(&token)
+        let token = counter.api.short_token("reporter", scope, std::time::Duration::from_secs(60));
+        counter.api.with_token(&token)
     };
     with("read:table:orders").post(SYNC, &json!({})).await.done();
     assert_eq!(with("read:table:*").get("/v1/tables/orders").await.done()["key"], json!(["id"]));
     let message = with("read:table:users").post(SYNC, &json!({})).await.refused(403, "FORBIDDEN");
     assert!(message.contains("read:table:orders"), "{message}");
-    shop.api.user("alice").get("/v1/tables/orders").await.refused(403, "FORBIDDEN");
-    shop.api.service().post("/v1/tables/nothing/sync", &json!({})).await.refused(404, "NOT_FOUND");
-    shop.api.service().post("/sync", &json!({})).await.refused(400, "BAD_REQUEST");
-    shop.api.service().post(SYNC, &json!({"table": "other"})).await.refused(400, "BAD_REQUEST");
+    counter.api.user("alice").get("/v1/tables/orders").await.refused(403, "FORBIDDEN");
+    counter.api.service().post("/v1/tables/nothing/sync", &json!({})).await.refused(404, "NOT_FOUND");
+    counter.api.service().post("/sync", &json!({})).await.refused(400, "BAD_REQUEST");
+    counter.api.service().post(SYNC, &json!({"table": "other"})).await.refused(400, "BAD_REQUEST");
 }
 
 // Table behaviour 9
 #[tokio::test]
 async fn a_cursor_that_can_not_be_used_is_named_and_nothing_is_read() {
-    let shop = Shop::start().await;
-    let backend = shop.api.service();
+    let counter = Counter::start().await;
+    let backend = counter.api.service();
     let cursor = backend.post(SYNC, &json!({})).await.done()["next_cursor"].as_str().unwrap().to_owned();
     for bad in ["", "garbage", &cursor[1..], &format!("{cursor}A")] {
         let message = backend.post(SYNC, &json!({"cursor": bad})).await.refused(400, "CURSOR_INVALID");
         assert!(message.contains("next_cursor"), "{message}");
     }
-    shop.execute(
-        "ALTER TABLE orders RENAME TO old; CREATE TABLE orders (LIKE old INCLUDING ALL); DROP TABLE old",
-    )
-    .await;
-    install(&shop.url, TableConfig::new("orders"), true).await.unwrap();
+    counter
+        .execute(
+            "ALTER TABLE orders RENAME TO old; CREATE TABLE orders (LIKE old INCLUDING ALL); DROP TABLE old",
+        )
+        .await;
+    counter.shop.install().await;
     let message = backend.post(SYNC, &json!({ "cursor": cursor })).await.refused(409, "EPOCH_CHANGED");
     assert!(message.contains("begin anew"), "{message}");
 }
@@ -147,14 +139,14 @@ async fn a_cursor_that_can_not_be_used_is_named_and_nothing_is_read() {
 // Table behaviour 11
 #[tokio::test]
 async fn a_source_that_fails_is_told_and_the_cursor_goes_on_afterwards() {
-    let shop = Shop::start().await;
-    let backend = shop.api.service();
+    let counter = Counter::start().await;
+    let backend = counter.api.service();
     let first = backend.post(SYNC, &json!({})).await.done();
-    shop.execute(
+    counter.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
     )
     .await;
-    shop.execute("INSERT INTO orders VALUES (1, 'new', 1, true, now())").await;
+    counter.execute("INSERT INTO orders VALUES (1, 'new', 1, true, now())").await;
     let request = json!({"cursor": first["next_cursor"]});
     let mut answer = backend.post(SYNC, &request).await;
     while answer.status == 503 {
@@ -165,19 +157,21 @@ async fn a_source_that_fails_is_told_and_the_cursor_goes_on_afterwards() {
 
 #[tokio::test]
 async fn a_column_that_is_added_is_there_at_the_next_look() {
-    let shop = Shop::start().await;
-    let backend = shop.api.service();
+    let counter = Counter::start().await;
+    let backend = counter.api.service();
     let first = backend.post(SYNC, &json!({})).await.done();
-    shop.execute("ALTER TABLE orders ALTER COLUMN total TYPE text; INSERT INTO orders VALUES (1, 'new', 'x', true, now())").await;
+    counter.execute("ALTER TABLE orders ALTER COLUMN total TYPE text; INSERT INTO orders VALUES (1, 'new', 'x', true, now())").await;
     let second = backend.post(SYNC, &json!({"cursor": first["next_cursor"]})).await.done();
     assert_eq!(second["records"][0]["row"]["total"], "x");
 }
 
 #[tokio::test]
 async fn ranges_of_keys_have_digests_that_add_up() {
-    let shop = Shop::start().await;
-    shop.execute("INSERT INTO orders SELECT n, 'x' || n, n, NULL, now() FROM generate_series(1, 9) n").await;
-    let backend = shop.api.service();
+    let counter = Counter::start().await;
+    counter
+        .execute("INSERT INTO orders SELECT n, 'x' || n, n, NULL, now() FROM generate_series(1, 9) n")
+        .await;
+    let backend = counter.api.service();
     let digest = "/v1/tables/orders/digest";
     let number = |value: &Value| value.as_str().unwrap().parse::<i128>().unwrap();
     let whole = backend.post(digest, &json!({})).await.done();
@@ -189,9 +183,44 @@ async fn ranges_of_keys_have_digests_that_add_up() {
     assert_eq!(rows[0]["key"], json!(["5"]));
     let sum: i128 = rows.as_array().unwrap().iter().map(|row| number(&row["digest"])).sum();
     assert_eq!(sum, number(&upper["digest"]));
-    shop.execute("UPDATE orders SET paid = false WHERE id = 5").await;
+    counter.execute("UPDATE orders SET paid = false WHERE id = 5").await;
     assert_ne!(backend.post(digest, &json!({"after": ["4"]})).await.done(), upper);
     for bad in [json!({"after": ["x"]}), json!({"after": []}), json!({"rows": 0})] {
         backend.post(digest, &bad).await.refused(400, "BAD_REQUEST");
     }
+}
+
+// Table behaviours 7, 9
+#[tokio::test]
+async fn an_event_source_is_told_of_rows_and_goes_on_at_its_last_id() {
+    let counter = Counter::start().await;
+    counter.execute("INSERT INTO orders VALUES (100, 'pending', 1.50, false, now())").await;
+    let token = counter.api.short_token("reporter", "read:table:orders", std::time::Duration::from_secs(60));
+    let reader = counter.api.with_token(&token);
+    let mut source = EventSource::open(&reader, "topics=table:orders&snapshot=true", None).await;
+    assert_eq!(source.next().await.0, "subscribed");
+    let (name, told) = source.next().await;
+    assert_eq!(
+        (name.as_str(), &told["type"], &told["topic"]),
+        ("event", &json!("row"), &json!("table:orders"))
+    );
+    assert_eq!(
+        (&told["payload"]["op"], &told["payload"]["row"]["status"]),
+        (&json!("upsert"), &json!("pending"))
+    );
+    assert_eq!(told["cursor"], json!(source.id));
+    let id = source.id.clone();
+    drop(source);
+    counter.execute("UPDATE orders SET status = 'completed', updated_at = now() WHERE id = 100").await;
+    let mut source = EventSource::open(&reader, "topics=table:orders&snapshot=true", Some(&id)).await;
+    assert_eq!(source.next().await.0, "subscribed");
+    assert_eq!(source.next().await.1["payload"]["row"]["status"], "completed");
+    counter.execute("DELETE FROM orders").await;
+    assert_eq!(source.next().await.1["payload"], json!({"op": "delete", "key": {"id": "100"}}));
+
+    counter.api.user("alice").get("/v1/events?topics=table:orders").await.refused(403, "FORBIDDEN");
+    let backend = counter.api.service();
+    backend.get("/v1/events?topics=table:nothing").await.refused(404, "NOT_FOUND");
+    backend.get("/v1/events?topics=table:orders,chain:1:a").await.refused(400, "BAD_REQUEST");
+    backend.get("/v1/events?topics=table:orders&cursor=garbage").await.refused(400, "CURSOR_INVALID");
 }

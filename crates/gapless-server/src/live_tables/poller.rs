@@ -1,0 +1,99 @@
+//! Finds what changes in a table, for all who follow it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gapless_tables::{Changes, Consistency, Moment, SourceError};
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use super::live_table::{LiveTable, PassEnd, own_cursor};
+use super::repeats::Repeats;
+
+/// How often a table is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long to wait after a failure.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
+/// How many changes are read at a time.
+const PAGE_CHANGES: u32 = 1_000;
+
+/// Looks again and again, until the server stops or nobody follows the table any more.
+pub(super) async fn poll(table: &Arc<LiveTable>, stops: impl Future<Output = ()>) {
+    debug!(table = table.served().name(), "polling");
+    tokio::select! {
+        () = stops => {}
+        () = look_again(table) => debug!(table = table.served().name(), "nobody follows it any more"),
+    }
+}
+
+async fn look_again(table: &Arc<LiveTable>) {
+    let mut poller =
+        Poller { table: Arc::clone(table), place: None, repeats: Repeats::default(), has_failed: false };
+    while !table.is_left() {
+        let pause = match poller.look().await {
+            Ok(()) => LOOK_EVERY,
+            Err(error) => poller.handle_failed(&error),
+        };
+        sleep(pause).await;
+    }
+}
+
+struct Poller {
+    table: Arc<LiveTable>,
+    place: Option<Place>,
+    repeats: Repeats,
+    has_failed: bool,
+}
+
+/// How far it is.
+struct Place {
+    cursor: String,
+    /// The moment of the pass that is under way.
+    pass: Option<Moment>,
+}
+
+impl Poller {
+    /// Reads until a pass has ended.
+    async fn look(&mut self) -> Result<(), SourceError> {
+        let served = self.table.served();
+        let Some(place) = &mut self.place else {
+            let (cursor, moment) = served.newest().await?;
+            self.table.begin(PassEnd { moment, cursor: own_cursor(&cursor) });
+            self.place = Some(Place { cursor, pass: None });
+            self.repeats = Repeats::default();
+            return Ok(());
+        };
+        loop {
+            let read = served.changes(&place.cursor, PAGE_CHANGES, place.pass.clone()).await?;
+            let Changes { mut changes, cursor, has_more, began } = read;
+            place.cursor = cursor;
+            place.pass = began.or(place.pass.take());
+            if served.consistency() == Consistency::Watched {
+                changes.retain(|change| self.repeats.is_new(change));
+            }
+            let ended = place.pass.take_if(|_| !has_more);
+            let end = ended.map(|moment| PassEnd { moment, cursor: own_cursor(&place.cursor) });
+            self.table.handle_changes(changes, end);
+            if !has_more {
+                self.has_failed = false;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Says how long to wait. What it was told last may be worth nothing any more.
+    fn handle_failed(&mut self, error: &SourceError) -> Duration {
+        match error {
+            SourceError::Cursor(_) => self.place = None,
+            SourceError::Request(_)
+            | SourceError::Setup(_)
+            | SourceError::Changed(_)
+            | SourceError::Crowded
+            | SourceError::Unavailable(_) => {}
+        }
+        if !std::mem::replace(&mut self.has_failed, true) {
+            warn!(table = self.table.served().name(), %error, "its followers are told nothing until it can be read again");
+        }
+        FAILED_PAUSE
+    }
+}

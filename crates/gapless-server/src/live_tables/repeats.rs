@@ -1,0 +1,47 @@
+//! Changes that come again though nothing has changed.
+
+use std::collections::HashMap;
+
+use gapless_tables::Change;
+use sha2::{Digest as _, Sha256};
+
+/// How many rows are remembered.
+const ROWS_MAX: usize = 100_000;
+
+/// Recognises changes that come again though nothing has changed: a *watched* table repeats whatever was written while some transaction was
+/// open, again and again. What was told last of a row holds for all who follow, whether they were told it here or read it.
+#[derive(Default)]
+pub(super) struct Repeats {
+    /// The digests of the rows' keys, and of what was told of them last.
+    told: HashMap<[u8; 32], [u8; 32]>,
+}
+
+impl Repeats {
+    /// Whether a change is another one than the last of its row, as far as that is remembered.
+    pub(super) fn is_new(&mut self, change: &Change) -> bool {
+        if self.told.len() >= ROWS_MAX && !self.told.contains_key(&change.key) {
+            // To tell something again does no harm.
+            self.told.clear();
+        }
+        let digest: [u8; 32] = Sha256::digest(&change.record).into();
+        self.told.insert(change.key, digest) != Some(digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(key: u8, record: &str) -> Change {
+        Change { record: record.to_owned(), cursor: String::new(), key: [key; 32] }
+    }
+
+    #[test]
+    fn only_what_a_row_was_last_counts_as_a_repetition() {
+        let mut repeats = Repeats::default();
+        let told = [(1, "a"), (2, "a"), (1, "a"), (1, "b"), (1, "a"), (2, "a")];
+        let is_new: Vec<bool> =
+            told.iter().map(|(key, record)| repeats.is_new(&change(*key, record))).collect();
+        assert_eq!(is_new, [true, true, false, true, true, false]);
+    }
+}
