@@ -1,12 +1,14 @@
 //! Makes connections from a URL.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::TlsStream;
-use tokio_postgres::{Client, Config, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 use tracing::debug;
 
 use crate::tls::Rustls;
@@ -16,6 +18,12 @@ pub const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection's handle, and the task that runs it; the handle's end is the task's.
 pub type Parts = (Client, JoinHandle<()>);
+
+/// Hears what is announced on a channel. Dropped, it ends its connection.
+pub struct Bell {
+    rung: watch::Receiver<()>,
+    _client: Client,
+}
 
 /// A URL can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,25 +82,60 @@ impl Connector {
         match &self.tls {
             Some(tls) => {
                 let (client, connection) = self.config.connect(tls.clone()).await?;
-                Ok((client, drive(connection)))
+                Ok((client, drive(connection, None)))
             }
             None => {
                 let (client, connection) = self.config.connect(NoTls).await?;
-                Ok((client, drive(connection)))
+                Ok((client, drive(connection, None)))
             }
         }
     }
+
+    /// Connects to listen to a channel, whose name is a plain word.
+    pub async fn listen(&self, channel: &str) -> Result<Bell, tokio_postgres::Error> {
+        let (sender, rung) = watch::channel(());
+        let client = match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                drive(connection, Some(sender));
+                client
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                drive(connection, Some(sender));
+                client
+            }
+        };
+        client.batch_execute(&format!("LISTEN {channel}")).await?;
+        Ok(Bell { rung, _client: client })
+    }
 }
 
-/// Runs a connection until its client is dropped or it breaks.
-fn drive<S, T>(connection: Connection<S, T>) -> JoinHandle<()>
+impl Bell {
+    /// Waits until something was announced since the last time, however often. False when the connection has ended, so that nothing is
+    /// announced any more.
+    pub async fn rung(&mut self) -> bool {
+        self.rung.changed().await.is_ok()
+    }
+}
+
+/// Runs a connection until its client is dropped or it breaks; rings with each notification.
+fn drive<S, T>(mut connection: Connection<S, T>, bell: Option<watch::Sender<()>>) -> JoinHandle<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: TlsStream + Unpin + Send + 'static,
 {
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            debug!(error = &error as &dyn std::error::Error, "connection to PostgreSQL broke");
+        while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+            match (message, &bell) {
+                (Ok(AsyncMessage::Notification(_)), Some(bell)) => bell.send_replace(()),
+                (Ok(AsyncMessage::Notice(notice)), _) => debug!(notice = notice.message(), "PostgreSQL says"),
+                (Ok(_), _) => {}
+                (Err(error), _) => {
+                    debug!(error = &error as &dyn std::error::Error, "connection to PostgreSQL broke");
+                    return;
+                }
+            }
         }
     })
 }

@@ -3,4 +3,4 @@
 mod connector;
 mod tls;
 
-pub use connector::{CONNECT_PATIENCE, Connector, Parts, UrlError};
+pub use connector::{Bell, CONNECT_PATIENCE, Connector, Parts, UrlError};

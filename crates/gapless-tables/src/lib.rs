@@ -10,6 +10,7 @@ mod served;
 mod source;
 mod wire;
 
+pub use gapless_postgres::Bell;
 pub use served::{DeclaredTables, Served, Tables, TablesError};
 pub use source::install::{Lack, install, lacks, uninstall};
 pub use source::{

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gapless_tables::{Changes, Consistency, Moment, SourceError};
-use tokio::time::sleep;
+use gapless_tables::{Bell, Changes, Consistency, Moment, SourceError};
+use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::live_table::{LiveTable, PassEnd, own_cursor};
@@ -12,6 +12,8 @@ use super::repeats::Repeats;
 
 /// How often a table is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often it is where changes are announced.
+const LOOK_EVERY_ANNOUNCED: Duration = Duration::from_secs(1);
 /// How long to wait after a failure.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// How many changes are read at a time.
@@ -27,20 +29,28 @@ pub(super) async fn poll(table: &Arc<LiveTable>, stops: impl Future<Output = ()>
 }
 
 async fn look_again(table: &Arc<LiveTable>) {
-    let mut poller =
-        Poller { table: Arc::clone(table), place: None, repeats: Repeats::default(), has_failed: false };
+    let mut poller = Poller {
+        table: Arc::clone(table),
+        place: None,
+        bell: None,
+        repeats: Repeats::default(),
+        has_failed: false,
+    };
     while !table.is_left() {
-        let pause = match poller.look().await {
-            Ok(()) => LOOK_EVERY,
-            Err(error) => poller.handle_failed(&error),
-        };
-        sleep(pause).await;
+        match poller.look().await {
+            Ok(()) => poller.wait().await,
+            Err(error) => {
+                poller.handle_failed(&error);
+                sleep(FAILED_PAUSE).await;
+            }
+        }
     }
 }
 
 struct Poller {
     table: Arc<LiveTable>,
     place: Option<Place>,
+    bell: Option<Bell>,
     repeats: Repeats,
     has_failed: bool,
 }
@@ -56,6 +66,10 @@ impl Poller {
     /// Reads until a pass has ended.
     async fn look(&mut self) -> Result<(), SourceError> {
         let served = self.table.served();
+        if self.bell.is_none() {
+            // Before the look, so that nothing is announced unheard between.
+            self.bell = served.source().await?.listen().await?;
+        }
         let Some(place) = &mut self.place else {
             let (cursor, moment) = served.newest().await?;
             self.table.begin(PassEnd { moment, cursor: own_cursor(&cursor) });
@@ -81,10 +95,19 @@ impl Poller {
         }
     }
 
-    /// Says how long to wait. What it was told last may be worth nothing any more.
-    fn handle_failed(&mut self, error: &SourceError) -> Duration {
+    /// Waits until it is time to look again.
+    async fn wait(&mut self) {
+        let Some(bell) = &mut self.bell else { return sleep(LOOK_EVERY).await };
+        match timeout(LOOK_EVERY_ANNOUNCED, bell.rung()).await {
+            Ok(true) | Err(_) => {}
+            Ok(false) => self.bell = None,
+        }
+    }
+
+    /// What it was told last may be worth nothing any more.
+    fn handle_failed(&mut self, error: &SourceError) {
         match error {
-            SourceError::Cursor(_) => self.place = None,
+            SourceError::Cursor(_) => (self.place, self.bell) = (None, None),
             SourceError::Request(_)
             | SourceError::Setup(_)
             | SourceError::Changed(_)
@@ -94,6 +117,5 @@ impl Poller {
         if !std::mem::replace(&mut self.has_failed, true) {
             warn!(table = self.table.served().name(), %error, "its followers are told nothing until it can be read again");
         }
-        FAILED_PAUSE
     }
 }

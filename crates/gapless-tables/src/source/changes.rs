@@ -2,12 +2,14 @@
 
 use deadpool_postgres::Object;
 use gapless_core::TableCursor;
+use gapless_postgres::Bell;
 use sha2::{Digest as _, Sha256};
 
 use super::encoding::Form;
 use super::marks::Moment;
 use super::page::{Filling, Passed};
 use super::raw::Raw;
+use super::table::CHANNEL_PREFIX;
 use super::{CursorError, Source, SourceError};
 use crate::quoting::identifier;
 
@@ -86,6 +88,15 @@ impl Source {
         }
         let began = filling.up_to.filter(|_| filling.has_begun);
         Ok(Changes { changes, cursor: sealed, has_more: cursor.has_more(), began })
+    }
+
+    /// Hears when a commit has changed the table, where that is announced.
+    pub async fn listen(&self) -> Result<Option<Bell>, SourceError> {
+        if !self.table.config.notify {
+            return Ok(None);
+        }
+        let channel = format!("{CHANNEL_PREFIX}{}", self.table.found.oid);
+        Ok(Some(self.pool.listen(&channel).await?))
     }
 
     /// Whether the reader who holds a cursor may begin a pass of a moment: whether it isn't earlier than their last.

@@ -37,6 +37,9 @@ pub struct TableConfig {
     /// With `consistency = "best_effort"`: how late rows are read, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
+    /// Whether each commit that changes the table wakes those who follow it, so that they needn't look so often.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notify: bool,
 }
 
 /// The delay of `best_effort`, in milliseconds.
@@ -56,6 +59,7 @@ impl TableConfig {
             soft_column: None,
             consistency: default_consistency(),
             delay_ms: None,
+            notify: false,
         }
     }
 
@@ -80,6 +84,9 @@ impl TableConfig {
             }
             (Deletes::Tombstones | Deletes::None, Some(_)) => {
                 Some("`soft_column` means something only with `deletes = \"soft\"`; add that or remove it".to_owned())
+            }
+            _ if self.notify && self.consistency == Consistency::BestEffort => {
+                Some("`notify` wakes nobody in time where rows are read late; remove it".to_owned())
             }
             (Deletes::Soft | Deletes::Tombstones | Deletes::None, _) => match (self.consistency, self.delay_ms) {
                 (Consistency::Strict | Consistency::Watched, Some(_)) => Some(
@@ -126,6 +133,7 @@ mod tests {
             TableConfig::new("a b"),
             TableConfig { deletes: Deletes::Soft, ..good.clone() },
             TableConfig { soft_column: Some("deleted_at".to_owned()), ..good.clone() },
+            TableConfig { notify: true, consistency: Consistency::BestEffort, ..good.clone() },
             TableConfig { delay_ms: Some(5), ..good },
         ] {
             assert!(bad.problem().is_some(), "{bad:?}");

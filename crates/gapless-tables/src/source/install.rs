@@ -159,6 +159,9 @@ async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, 
             }
         }
     }
+    if table.config.notify && !has_trigger(ddl::ANNOUNCES) {
+        lack("changes aren't announced", format!("{}, or remove `notify`", by_install()));
+    }
     if table.config.consistency == Consistency::Watched {
         let sees_others: bool = client.query_one(SEES_OTHERS, &[]).await?.get(0);
         if !sees_others {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
-use gapless_postgres::{CONNECT_PATIENCE, Connector, Parts, UrlError};
+use gapless_postgres::{Bell, CONNECT_PATIENCE, Connector, Parts, UrlError};
 
 use super::catalog::{self, Cluster};
 use crate::digest::TEXTS;
@@ -36,6 +36,7 @@ const SESSION: &str = "
 #[derive(Clone)]
 pub(crate) struct SourcePool {
     pool: Pool,
+    connector: Connector,
     cluster: KnownCluster,
 }
 
@@ -48,12 +49,18 @@ struct Connects(Connector);
 impl SourcePool {
     pub(crate) fn new(url: &str, connections: usize) -> Result<Self, UrlError> {
         let cluster = KnownCluster::default();
-        let pool = pool(Connects(Connector::new(url)?), connections, Arc::clone(&cluster));
-        Ok(Self { pool, cluster })
+        let connector = Connector::new(url)?;
+        let pool = pool(Connects(connector.clone()), connections, Arc::clone(&cluster));
+        Ok(Self { pool, connector, cluster })
     }
 
     pub(crate) async fn get(&self) -> Result<Object, PoolError> {
         self.pool.get().await
+    }
+
+    /// A connection beside the pool, that hears what is announced.
+    pub(crate) async fn listen(&self, channel: &str) -> Result<Bell, tokio_postgres::Error> {
+        self.connector.listen(channel).await
     }
 
     /// The life of the cluster that the newest connection leads to. Whoever has a connection compares it with the one that they know.

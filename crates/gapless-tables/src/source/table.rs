@@ -12,6 +12,8 @@ use crate::wire::{Column, Consistency, Deletes, SourceName, TableDescription};
 pub(crate) const STAMP: &str = "gapless_xid";
 /// In the table of deleted keys: when they were deleted, as the cursor column counts.
 pub(crate) const DELETED_AT: &str = "gapless_at";
+/// The channel on which changes are announced, but for the table's oid.
+pub(crate) const CHANNEL_PREFIX: &str = "gapless_";
 /// No name in PostgreSQL is longer.
 const NAME_BYTES_MAX: usize = 63;
 

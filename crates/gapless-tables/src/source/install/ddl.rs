@@ -2,13 +2,16 @@
 
 use crate::quoting::{identifier, literal, qualified};
 use crate::source::cursor_kind::CursorKind;
-use crate::source::table::{DELETED_AT, STAMP, SourceTable, name_of, tombstones_name};
+use crate::source::table::{CHANNEL_PREFIX, DELETED_AT, STAMP, SourceTable, name_of, tombstones_name};
 use crate::wire::{Column, Deletes};
 
 /// The trigger that stamps rows.
 pub(super) const STAMPS: &str = "gapless_stamp";
 /// The triggers that note deleted keys.
 pub(super) const NOTES: [&str; 3] = ["gapless_delete", "gapless_key", "gapless_truncate"];
+
+/// The trigger that announces changes.
+pub(super) const ANNOUNCES: &str = "gapless_announce";
 
 /// `TRUNCATE` also takes rows that a transaction with an older view of the table can't see, and so can't note.
 const ONLY_LATEST: &str = "IF pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN \
@@ -56,6 +59,10 @@ impl<'a> Ddl<'a> {
         if self.table.config.deletes == Deletes::Tombstones {
             statements.extend(self.noting());
         }
+        statements.push(self.silence());
+        if self.table.config.notify {
+            statements.extend(self.announcing());
+        }
         statements
     }
 
@@ -66,6 +73,8 @@ impl<'a> Ddl<'a> {
             .chain(&NOTES)
             .map(|name| format!("DROP TRIGGER IF EXISTS {name} ON {relation}"))
             .collect();
+        statements.push(self.silence());
+        statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("announce")));
         statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("stamp")));
         statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("note")));
         statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("note_all")));
@@ -101,6 +110,28 @@ impl<'a> Ddl<'a> {
             ),
             // Also where changes of others are applied.
             format!("ALTER TABLE {relation} ENABLE ALWAYS TRIGGER {STAMPS}"),
+        ]
+    }
+
+    fn silence(&self) -> String {
+        format!("DROP TRIGGER IF EXISTS {ANNOUNCES} ON {}", self.table.relation)
+    }
+
+    /// A commit announces once that it has changed the table.
+    fn announcing(&self) -> Vec<String> {
+        let (relation, function) = (&self.table.relation, self.function("announce"));
+        let body = format!(
+            "BEGIN PERFORM pg_catalog.pg_notify('{CHANNEL_PREFIX}' || TG_RELID, ''); RETURN NULL; END"
+        );
+        vec![
+            format!(
+                "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SET search_path = '' AS {}",
+                literal(&body)
+            ),
+            format!(
+                "CREATE TRIGGER {ANNOUNCES} AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON {relation} FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+            ),
+            format!("ALTER TABLE {relation} ENABLE ALWAYS TRIGGER {ANNOUNCES}"),
         ]
     }
 
