@@ -5,6 +5,9 @@ use crate::exhibit::Line;
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 220.0;
+/// What the numbers beside lines take, and half a dot.
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 6.0;
 
 /// A bar for each stretch of time, which tells its count when it is pointed at.
 pub(super) fn histogram(step_ms: u64, counts: &[u64]) -> String {
@@ -68,14 +71,14 @@ pub(super) fn lines(across: &str, places: &[u64], lines: &[Line]) -> String {
         .zip(lines)
         .zip(COLOURS.iter().cycle())
         .map(|((index, line), colour)| {
-            let top = 16.0 + f64::from(index) * 18.0;
-            format!("<text x=\"60\" y=\"{top:.0}\" fill=\"{colour}\">{}</text>", escaped(&line.name))
+            let left = LEFT + f64::from(index) * 160.0;
+            format!("<text x=\"{left:.0}\" y=\"-20\" fill=\"{colour}\">{}</text>", escaped(&line.name))
         })
         .collect();
     format!(
-        "<svg viewBox=\"0 -16 {WIDTH} {:.0}\" role=\"img\">{}{drawn}{names}<text x=\"0\" y=\"{:.0}\">0</text>\
+        "<svg viewBox=\"0 -36 {WIDTH} {:.0}\" role=\"img\">{}{drawn}{names}<text x=\"{LEFT}\" y=\"{:.0}\">0</text>\
          <text x=\"{WIDTH}\" y=\"{:.0}\" text-anchor=\"end\">{}: {}</text></svg>\n",
-        HEIGHT + 36.0,
+        HEIGHT + 56.0,
         scale.tens(),
         HEIGHT + 16.0,
         HEIGHT + 16.0,
@@ -102,7 +105,7 @@ impl Scale {
     }
 
     fn x(&self, place: u64) -> f64 {
-        WIDTH * place as f64 / self.farthest
+        LEFT + (WIDTH - LEFT - RIGHT) * place as f64 / self.farthest
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -132,9 +135,9 @@ impl Scale {
             .map(|power| {
                 let (value, y) = (10_f64.powi(power), self.y(10_f64.powi(power)));
                 format!(
-                    "<line x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\
+                    "<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\
                      <text x=\"0\" y=\"{:.1}\">{value}</text>",
-                    y - 2.0
+                    y + 4.0
                 )
             })
             .collect()
@@ -152,7 +155,10 @@ mod tests {
         let scale = Scale::of(&[0, 100], &[line(&[0.1, 100.0])]);
         assert_eq!((scale.bottom, scale.top), (-1, 2));
         assert_eq!([0.1, 1.0, 10.0, 100.0].map(|value| scale.y(value).round()), [220.0, 147.0, 73.0, 0.0]);
-        assert_eq!(scale.x(50), WIDTH / 2.0);
+        assert_eq!(
+            [0, 50, 100].map(|place| scale.x(place)),
+            [LEFT, (LEFT + WIDTH - RIGHT) / 2.0, WIDTH - RIGHT]
+        );
     }
 
     #[test]
