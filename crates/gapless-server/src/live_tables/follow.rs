@@ -20,7 +20,7 @@ use crate::told::{ReaderPosition, Told};
 use crate::wakers::Wake;
 
 /// How many changes are read at a time by one who is behind.
-const PAGE_CHANGES: u32 = 500;
+const PAGE_CHANGES: u32 = 200;
 /// How long to wait after the source failed.
 const SOURCE_PAUSE: Duration = Duration::from_secs(1);
 /// How long nothing is told until the cursor is, if it has moved: so that idle never turns into expired.

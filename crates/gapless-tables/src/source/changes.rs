@@ -13,6 +13,9 @@ use super::table::CHANNEL_PREFIX;
 use super::{CursorError, Source, SourceError};
 use crate::quoting::identifier;
 
+/// Changes end behind the one that reaches so many bytes: they are kept for each reader who is behind until it takes them.
+const CHANGES_BYTES_MAX: usize = 2 << 20;
+
 /// A change of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -69,6 +72,7 @@ impl Source {
         let mut cursor = self.keys.open(cursor, &self.table.subject)?;
         let client = self.connection().await?;
         let mut filling = Filling::new(self, Form::Lines, limit.max(1) as usize);
+        filling.bytes_max = CHANGES_BYTES_MAX;
         filling.up_to = up_to;
         filling.trail = Some(Vec::new());
         self.fill(client, &mut cursor, &mut filling).await?;

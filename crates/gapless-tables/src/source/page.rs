@@ -51,6 +51,8 @@ pub(super) struct Filling<'a> {
     pub(super) encoder: Encoder<'a>,
     /// The most rows.
     limit: usize,
+    /// It ends behind the row that reaches so many bytes.
+    pub(super) bytes_max: usize,
     /// The moment of the pass that begins, if one does; left out, it is the present one.
     pub(super) up_to: Option<Moment>,
     /// Whether a pass has begun.
@@ -77,6 +79,7 @@ impl<'a> Filling<'a> {
         Self {
             encoder: Encoder::new(form, &source.table.found.columns, &source.table.found.key),
             limit,
+            bytes_max: PAGE_BYTES_MAX,
             up_to: None,
             has_begun: false,
             records: 0,
@@ -228,7 +231,7 @@ impl Source {
         let mut rows = std::pin::pin!(rows);
         let mut read = Read { last: None, rows: 0, is_through: true, is_cut: false };
         while let Some(row) = rows.try_next().await.map_err(|error| self.refused(error))? {
-            let is_full = filling.encoder.bytes.len() >= PAGE_BYTES_MAX;
+            let is_full = filling.encoder.bytes.len() >= filling.bytes_max;
             if read.rows == room || is_full {
                 return Ok(Read { is_through: false, is_cut: is_full && read.rows < room, ..read });
             }
