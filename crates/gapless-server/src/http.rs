@@ -53,6 +53,7 @@ pub(crate) fn service(gateway: &Arc<Gateway>, websocket: MethodRouter<Arc<Gatewa
         .routes(routes!(tables::sync))
         .routes(routes!(tables::sync_named))
         .routes(routes!(digests::digest))
+        .routes(routes!(digests::rows))
         .routes(routes!(admin::trim))
         .routes(routes!(admin::raise_epoch))
         .routes(routes!(admin::raise_all_epochs))

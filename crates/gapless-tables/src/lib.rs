@@ -8,16 +8,17 @@ mod quoting;
 pub mod replicate;
 mod served;
 mod source;
+pub mod verify;
 mod wire;
 
 pub use gapless_postgres::Bell;
 pub use served::{DeclaredTables, Served, Tables, TablesError};
 pub use source::install::{Lack, install, lacks, uninstall};
 pub use source::{
-    Change, Changes, CursorError, CursorKeys, Form, Moment, OpenError, PAGE_ROWS_MAX, Page, PageRequest,
-    SetupError, Source, SourceError, TableConfig,
+    Change, Changes, CursorError, CursorKeys, Form, KeyedRows, Moment, OpenError, PAGE_ROWS_MAX, Page,
+    PageRequest, SetupError, Source, SourceError, TableConfig,
 };
 pub use wire::{
     BINARY_ROWS, Column, Consistency, CustomType, Deletes, KeyRange, NDJSON, PageHead, RangeDigest,
-    RowDigest, SourceName, TEXT_ROWS, TableDescription,
+    RowDigest, RowsHead, SourceName, TEXT_ROWS, TableDescription,
 };

@@ -26,6 +26,7 @@ mod marks;
 mod page;
 pub(crate) mod pool;
 mod raw;
+mod rows;
 mod statements;
 mod table;
 mod token;
@@ -36,6 +37,7 @@ pub use declaration::TableConfig;
 pub use encoding::Form;
 pub use marks::Moment;
 pub use page::{PAGE_ROWS_MAX, Page, PageRequest};
+pub use rows::KeyedRows;
 pub(crate) use table::STAMP;
 pub use token::{CursorError, CursorKeys};
 

@@ -68,6 +68,13 @@ pub struct TableDescription {
     pub types: Vec<CustomType>,
 }
 
+impl TableDescription {
+    /// The columns of the key, in its order.
+    pub(crate) fn key_columns(&self) -> impl Iterator<Item = &Column> {
+        self.key.iter().filter_map(|name| self.columns.iter().find(|column| column.name == *name))
+    }
+}
+
 /// The name of a table in its database, as it is, without quotes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceName {
@@ -92,6 +99,13 @@ pub struct Column {
     /// Its collation, quoted where needed, if that isn't the database's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<String>,
+}
+
+impl Column {
+    /// Whether its texts are ordered by their bytes.
+    pub(crate) fn is_bytewise(&self) -> bool {
+        matches!(self.collation.as_deref(), Some("pg_catalog.\"C\"" | "pg_catalog.\"POSIX\""))
+    }
 }
 
 /// A type that PostgreSQL doesn't have by itself.
@@ -159,6 +173,13 @@ pub struct KeyRange {
     pub up_to: Option<Vec<String>>,
 }
 
+impl KeyRange {
+    /// What is left of it behind a key.
+    pub(crate) fn behind(self, key: Vec<String>) -> Self {
+        Self { after: Some(key), ..self }
+    }
+}
+
 /// What says whether two ranges hold the same rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeDigest {
@@ -166,6 +187,9 @@ pub struct RangeDigest {
     pub rows: i64,
     /// The sum of their hashes, as a decimal number.
     pub digest: String,
+    /// The key of the last of them, where as many were asked for and there may be more behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<Vec<String>>,
 }
 
 /// What says whether two rows are the same.
@@ -175,4 +199,13 @@ pub struct RowDigest {
     pub key: Vec<String>,
     /// The hash of the row, as a decimal number.
     pub digest: String,
+}
+
+/// What is said about rows that were asked for by their keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowsHead {
+    /// How many records there are: one for each of the first so many keys.
+    pub records: usize,
+    /// See [`TableDescription::schema_version`].
+    pub schema_version: String,
 }

@@ -6,6 +6,7 @@ mod chain_file;
 mod check_config;
 mod config_flags;
 mod connection;
+mod copies;
 mod demo;
 mod follow;
 mod logging;
@@ -20,6 +21,7 @@ mod table;
 mod tables_file;
 mod tail;
 mod token;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -41,6 +43,7 @@ enum Command {
     Follow(follow::Arguments),
     Table(table::Arguments),
     Replicate(replicate::Arguments),
+    Verify(verify::Arguments),
     Token(token::Arguments),
     Admin(admin::Arguments),
     Migrate(migrate::Arguments),
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Follow(arguments) => follow::run(&arguments),
         Command::Table(arguments) => table::run(arguments),
         Command::Replicate(arguments) => replicate::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Admin(arguments) => admin::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),

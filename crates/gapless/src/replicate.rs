@@ -1,6 +1,5 @@
 //! `gapless replicate`: copies of tables that a server reads.
 
-mod copies;
 mod journal;
 mod pace;
 
@@ -9,24 +8,22 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
-use gapless_client::ServerUrl;
-use gapless_proto::{ErrorCode, UserId};
 use gapless_server::LogConfig;
 use gapless_tables::replicate::{
-    Fault, PostgresSink, Reader, ReplicaConfig, Replicator, RunError, Sink, SinkError, SourceClient,
-    SourceFault, SqliteFile, SqliteSink,
+    Fault, PostgresSink, ReplicaConfig, Replicator, RunError, Sink, SinkError, SourceClient, SqliteFile,
+    SqliteSink,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::api::install_tls;
-use crate::connection::{block_on, complain, given};
+use crate::connection::{block_on, complain};
+use crate::copies::{self, CopiedTable, Copies, CopyFlags, Target, with_hint};
 use crate::logging;
 use crate::signals::Signals;
 
-use copies::{CopiedTable, Copies, Target};
 use journal::Journal;
 
 /// Copy tables from a server into PostgreSQL or SQLite, and keep the copies equal.
@@ -38,30 +35,8 @@ use journal::Journal;
 /// 3 when another replicator fills the target; and with 4 when, with `--once`, source or target couldn't be used for a minute.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A file that declares copies, in TOML, instead of `--from`, `--table` and `--to`.
-    ///
-    /// `from`: the server's address. `to`: the target, as `--to`, or `$NAME` for the environment variable that has it. `token`: likewise;
-    /// GAPLESS_TOKEN by default. `[[tables]]`, once for each: `table`, and, where it shouldn't be called as at the source, `into`.
-    #[arg(value_name = "FILE", conflicts_with_all = ["from", "table", "to", "into"])]
-    file: Option<PathBuf>,
-    /// Where the server is: http:// or https://, then its host and port
-    #[arg(long, value_name = "URL", required_unless_present = "file")]
-    from: Option<ServerUrl>,
-    /// The table, by the name that the server declares
-    #[arg(long, value_name = "NAME", required_unless_present = "file")]
-    table: Option<String>,
-    /// Where the copy goes: postgres://USER:PASSWORD@HOST/DATABASE or sqlite:FILE
-    #[arg(long, value_name = "TARGET", required_unless_present = "file")]
-    to: Option<String>,
-    /// What the copy is called, as in `shop.orders`; as at the source by default
-    #[arg(long, value_name = "TABLE")]
-    into: Option<String>,
-    /// A token that may read the table; `gapless token --user NAME --scope read:table:NAME` makes one
-    #[arg(long, value_name = "TOKEN", env = "GAPLESS_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    /// Who one is to a server that runs with `--auth open`; goes before a token
-    #[arg(long, value_name = "USER")]
-    user: Option<UserId>,
+    #[command(flatten)]
+    flags: CopyFlags,
     /// First read once more what was changed at this time or later, as in 2026-01-31T12:00:00Z; nothing is taken back by that
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
@@ -87,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     block_on(async {
         logging::start(LogConfig::default());
         install_tls();
-        let copies = arguments.copies()?;
+        let copies = arguments.flags.copies()?;
         let mut signals = Signals::catch().context("watching for SIGTERM")?;
         let mut work = JoinSet::new();
         let copies = match connect(copies) {
@@ -119,21 +94,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 impl Arguments {
-    fn copies(&self) -> anyhow::Result<Copies> {
-        let reader = match (&self.user, given(self.token.as_ref())) {
-            (Some(user), _) => Some(Reader::User(user.to_string())),
-            (None, token) => token.map(|token| Reader::Token(token.to_owned())),
-        };
-        if let Some(file) = &self.file {
-            return Copies::read(file, reader);
-        }
-        let (Some(from), Some(table), Some(to)) = (&self.from, &self.table, &self.to) else {
-            bail!("give `--from`, `--table` and `--to`, or a file that declares copies");
-        };
-        let table = CopiedTable { table: table.clone(), into: self.into.clone() };
-        Ok(Copies::new(from, reader, Target::parse(to)?, vec![table]))
-    }
-
     fn config(&self) -> ReplicaConfig {
         ReplicaConfig {
             page_rows: self.page_rows,
@@ -204,35 +164,5 @@ fn exit_code(error: &RunError) -> u8 {
         RunError::Stopped(Fault::Target(SinkError::InUse(_))) => IN_USE,
         RunError::Stopped(Fault::Source(_) | Fault::Target(_)) => 1,
         RunError::GaveUp(_) => GAVE_UP,
-    }
-}
-
-/// What has stopped a copy, and what mends it from here.
-fn with_hint(error: &RunError) -> String {
-    let RunError::Stopped(Fault::Source(fault)) = error else { return chain(error) };
-    let said = chain(error);
-    if fault.is_about_the_cursor() {
-        return format!(
-            "{said}\n`--since TIME` reads again what was changed from then on; `--anew` takes the copy away and makes it again"
-        );
-    }
-    match fault {
-        SourceFault::Refused { code: ErrorCode::Unauthenticated | ErrorCode::Forbidden, .. } => format!(
-            "{said}\nmake a token with `gapless token --user NAME --scope read:table:TABLE` and a secret of the server, and give it as \
-             --token or GAPLESS_TOKEN; if the server runs with `--auth open`, give `--user NAME` instead"
-        ),
-        SourceFault::Refused { .. }
-        | SourceFault::Unreachable { .. }
-        | SourceFault::Strange { .. }
-        | SourceFault::Page(_)
-        | SourceFault::TooLarge => said,
-    }
-}
-
-/// An error and what lies below it.
-fn chain(error: &RunError) -> String {
-    match std::error::Error::source(error) {
-        Some(below) => format!("{below}; {error}"),
-        None => error.to_string(),
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use gapless_tables::{KeyRange, RangeDigest, RowDigest};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use gapless_tables::{KeyRange, KeyedRows, RangeDigest, RowDigest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::request::{InPath, Json};
-use super::tables::served;
+use super::tables::{form, served, written};
 use crate::auth::Identity;
 use crate::gateway::Gateway;
 use crate::refusal::{ErrorBody, Refusal};
@@ -23,6 +25,10 @@ pub(crate) struct DigestRequest {
     up_to: Option<Vec<String>>,
     /// The hash of each row instead of their sum: of so many rows, from 1 to 10,000.
     rows: Option<u32>,
+    /// The sum of so many rows only, from 1 to 1,000,000; `up_to` in the answer is the key of the last of them.
+    limit: Option<u32>,
+    /// The hash of each row that has one of these keys, at most 1,000, instead of a range.
+    keys: Option<Vec<Vec<String>>>,
 }
 
 /// What the rows come to.
@@ -55,10 +61,55 @@ pub(crate) async fn digest(
     Json(request): Json<DigestRequest>,
 ) -> Result<axum::Json<DigestAnswer>, Refusal> {
     let source = served(&gateway, &identity, &name)?.source().await?;
-    let DigestRequest { after, up_to, rows } = request;
+    let DigestRequest { after, up_to, rows, limit, keys } = request;
     let range = KeyRange { after, up_to };
-    Ok(axum::Json(match rows {
-        None => DigestAnswer::Sum(source.digest(&range).await?),
-        Some(limit) => DigestAnswer::Rows { rows: source.row_digests(&range, limit).await? },
+    Ok(axum::Json(match (keys, rows, limit) {
+        (None, None, limit) => DigestAnswer::Sum(source.digest(&range, limit).await?),
+        (None, Some(rows), None) => DigestAnswer::Rows { rows: source.row_digests(&range, rows).await? },
+        (Some(keys), None, None) if range == KeyRange::default() => {
+            DigestAnswer::Rows { rows: source.key_digests(&keys).await? }
+        }
+        (None, Some(_), Some(_)) => {
+            return Err(Refusal::bad_request("`rows` has a limit already; leave `limit` out"));
+        }
+        (Some(_), _, _) => {
+            return Err(Refusal::bad_request("`keys` stands alone; leave the range and its limits out"));
+        }
     }))
+}
+
+/// Which rows.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RowsRequest {
+    /// Their keys, each the texts of its columns; from 1 to 1,000.
+    keys: Vec<Vec<String>>,
+}
+
+/// Rows by their keys, as they are now: a record for each key, in the order of the keys, an upsert or, if there is no such row, a delete. A
+/// copy is mended with them. Fewer come if they would have more than 8 MiB; ask again for the rest.
+#[utoipa::path(
+    post, path = "/v1/tables/{table}/rows", tag = "tables", operation_id = "read_table_rows",
+    params(("table" = String, Path, description = "the table")),
+    request_body = RowsRequest,
+    responses((status = 200, body = serde_json::Value), (status = "default", body = ErrorBody)),
+)]
+pub(crate) async fn rows(
+    State(gateway): State<Arc<Gateway>>,
+    identity: Identity,
+    InPath(name): InPath<String>,
+    headers: HeaderMap,
+    Json(request): Json<RowsRequest>,
+) -> Result<Response, Refusal> {
+    let form = form(&headers)?;
+    let KeyedRows { head, rows } =
+        served(&gateway, &identity, &name)?.source().await?.rows(&request.keys, form).await?;
+    let tail = RowsTail { schema_version: &head.schema_version };
+    Ok(written(form, &tail, &head, &rows))
+}
+
+/// What is said about rows without their count, as it stands behind the records.
+#[derive(Serialize)]
+struct RowsTail<'a> {
+    schema_version: &'a str,
 }

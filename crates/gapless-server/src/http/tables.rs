@@ -155,7 +155,7 @@ async fn answer(
     }
 }
 
-fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
+pub(super) fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
     let Some(accept) = headers.get(header::ACCEPT) else { return Ok(Form::Json) };
     let accept = accept.to_str().unwrap_or_default();
     let is_listed = |name: &str| accept.split(',').any(|kind| kind.trim() == name);
@@ -195,30 +195,31 @@ impl<'a> Tail<'a> {
             schema_version: &head.schema_version,
         }
     }
-
-    fn json(&self) -> String {
-        serde_json::to_string(self).expect("it holds only texts and numbers")
-    }
 }
 
 fn response(page: Page, form: Form) -> Response {
     let Page { head, rows } = page;
+    written(form, &Tail::new(&head), &head, &rows)
+}
+
+/// Records with what is said about them: `tail` stands behind those of JSON, `head` before the others.
+pub(super) fn written(form: Form, tail: &impl Serialize, head: &impl Serialize, rows: &[u8]) -> Response {
     let (kind, body) = match form {
         Form::Json => {
-            let tail = Tail::new(&head).json();
-            let parts = [br#"{"records":["#.as_slice(), &rows, b"],", &tail.as_bytes()[1..]];
-            ("application/json", parts.concat())
+            let tail = json(tail);
+            ("application/json", [br#"{"records":["#.as_slice(), rows, b"],", &tail[1..]].concat())
         }
-        Form::Lines => {
-            let tail = format!("{{\"page\":{}}}\n", Tail::new(&head).json());
-            (NDJSON, [rows.as_slice(), tail.as_bytes()].concat())
-        }
+        Form::Lines => (NDJSON, [rows, br#"{"page":"#.as_slice(), &json(tail), b"}\n"].concat()),
         Form::Binary | Form::Text => {
-            let head = serde_json::to_vec(&head).expect("it holds only texts and numbers");
+            let head = json(head);
             let length = u32::try_from(head.len()).expect("a head is short").to_be_bytes();
             let kind = if form == Form::Text { TEXT_ROWS } else { BINARY_ROWS };
-            (kind, [&length, head.as_slice(), &rows].concat())
+            (kind, [&length, head.as_slice(), rows].concat())
         }
     };
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], body).into_response()
+}
+
+fn json(said: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(said).expect("it holds only texts and numbers")
 }

@@ -58,3 +58,15 @@ impl Found<'_> {
         }
     }
 }
+
+/// There is nothing to be compared.
+pub(crate) fn not_a_copy(name: &str) -> SinkError {
+    SinkError::Refused(format!("{name} is no copy that `gapless replicate` has made; make one with it"))
+}
+
+/// The source has columns or types that the copy hasn't.
+pub(crate) fn outdated(name: &str) -> SinkError {
+    SinkError::Refused(format!(
+        "{name} hasn't the columns that its source has now; let `gapless replicate` bring it up to date first"
+    ))
+}

@@ -1,8 +1,9 @@
 //! A page of rows as it comes over the wire.
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 
-use crate::wire::PageHead;
+use crate::wire::{PageHead, RowsHead};
 
 /// What an answer holds: the head, and behind it the rows, which are taken apart later, since only a description tells their columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,13 @@ pub struct Answer {
 pub struct Page {
     /// What is said about it.
     pub head: PageHead,
+    /// Its records.
+    pub records: Records,
+}
+
+/// Records that are all there and of the shape that was expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Records {
     /// How many records put a row in place.
     pub upserts: usize,
     /// How many records take a row away.
@@ -87,17 +95,9 @@ const LENGTH_BYTES: usize = 4;
 
 impl Answer {
     /// Reads the head of an answer.
-    pub fn parse(mut bytes: Bytes) -> Result<Self, PageError> {
-        let (length, _) = bytes.split_first_chunk::<LENGTH_BYTES>().ok_or(PageError::Cut)?;
-        let end = LENGTH_BYTES
-            .checked_add(usize::try_from(u32::from_be_bytes(*length)).map_err(|_| PageError::Head)?)
-            .ok_or(PageError::Head)?;
-        if bytes.len() < end {
-            return Err(PageError::Cut);
-        }
-        let head = bytes.split_to(end).split_off(LENGTH_BYTES);
-        let head = serde_json::from_slice(&head).map_err(|_| PageError::Head)?;
-        Ok(Self { head, rows: bytes })
+    pub fn parse(bytes: Bytes) -> Result<Self, PageError> {
+        let (head, rows) = split(bytes)?;
+        Ok(Self { head, rows })
     }
 }
 
@@ -105,9 +105,23 @@ impl Page {
     /// Makes sure that all records are there, with as many fields as there are columns, and the op before them.
     pub fn new(answer: Answer, columns: usize, values: Values) -> Result<Self, PageError> {
         let Answer { head, rows } = answer;
+        let records = Records::new(rows, head.records, columns, values)?;
+        Ok(Self { head, records })
+    }
+}
+
+impl Records {
+    /// Reads an answer that isn't a page but has records of some keys.
+    pub fn of_keys(bytes: Bytes, columns: usize, values: Values) -> Result<(RowsHead, Self), PageError> {
+        let (head, rows): (RowsHead, Bytes) = split(bytes)?;
+        let records = Self::new(rows, head.records, columns, values)?;
+        Ok((head, records))
+    }
+
+    fn new(rows: Bytes, count: usize, columns: usize, values: Values) -> Result<Self, PageError> {
         let (mut upserts, mut deletes) = (0, 0);
         let mut rest = &rows[..];
-        for index in 0..head.records {
+        for index in 0..count {
             match read_record(&mut rest, index, columns, values)?.op {
                 Op::Upsert => upserts += 1,
                 Op::Delete => deletes += 1,
@@ -116,16 +130,26 @@ impl Page {
         if !rest.is_empty() {
             return Err(PageError::TooLong);
         }
-        Ok(Self { head, upserts, deletes, rows, values })
+        Ok(Self { upserts, deletes, rows, values })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.upserts + self.deletes
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The rows as they came: the tuples of a `COPY` whose first field is the op.
-    pub fn rows(&self) -> &Bytes {
+    pub fn bytes(&self) -> &Bytes {
         &self.rows
     }
 
     /// The records in their order.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+    pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         let (mut rest, mut index) = (&self.rows[..], 0);
         std::iter::from_fn(move || {
             let fields = usize::from(u16::from_be_bytes(*rest.first_chunk()?)).checked_sub(1)?;
@@ -134,6 +158,20 @@ impl Page {
             Some(record)
         })
     }
+}
+
+/// The head of an answer, and what is behind it.
+fn split<T: DeserializeOwned>(mut bytes: Bytes) -> Result<(T, Bytes), PageError> {
+    let (length, _) = bytes.split_first_chunk::<LENGTH_BYTES>().ok_or(PageError::Cut)?;
+    let end = LENGTH_BYTES
+        .checked_add(usize::try_from(u32::from_be_bytes(*length)).map_err(|_| PageError::Head)?)
+        .ok_or(PageError::Head)?;
+    if bytes.len() < end {
+        return Err(PageError::Cut);
+    }
+    let head = bytes.split_to(end).split_off(LENGTH_BYTES);
+    let head = serde_json::from_slice(&head).map_err(|_| PageError::Head)?;
+    Ok((head, bytes))
 }
 
 impl<'a> Record<'a> {

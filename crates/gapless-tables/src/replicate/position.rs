@@ -11,6 +11,8 @@ pub struct Position {
     pub replay: Option<Replay>,
     /// Whether the first pass fills a table that nobody else has put anything into, so that no key can be there already.
     pub is_filling: bool,
+    /// How often rows were repaired beside what a replicator writes. What was asked for before a repair may be older than it.
+    pub repairs: i64,
 }
 
 /// Rows that are read once more from some time on. The cursor stays where it is meanwhile and goes on afterwards, so that a replay can
@@ -55,9 +57,18 @@ impl Position {
                 Self { replay, ..self.clone() }
             }
             // A copy that began with the replay goes on from its end.
-            Some(_) => Self { cursor: self.cursor.clone().or(next), replay: None, is_filling: false },
-            None => Self { cursor: next, replay: None, is_filling: self.is_filling && head.has_more },
+            Some(_) => {
+                Self { cursor: self.cursor.clone().or(next), replay: None, is_filling: false, ..*self }
+            }
+            None => {
+                Self { cursor: next, replay: None, is_filling: self.is_filling && head.has_more, ..*self }
+            }
         }
+    }
+
+    /// Whether it is the same place, and rows were repaired meanwhile.
+    pub(crate) fn differs_by_repairs(&self, other: &Self) -> bool {
+        self.repairs != other.repairs && *self == Self { repairs: self.repairs, ..other.clone() }
     }
 
     /// The time and the cursor of the replay, as they are kept.

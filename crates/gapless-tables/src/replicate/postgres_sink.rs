@@ -10,6 +10,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use self::arrangement::arrange;
+pub use self::copy::PostgresCopy;
 use self::errors::Trouble;
 use self::statements::{Statements, Way};
 use self::writing::Prepared;
@@ -21,6 +22,7 @@ use crate::wire::{SourceName, TableDescription};
 
 mod arrangement;
 mod catalog;
+mod copy;
 mod copying;
 mod ddl;
 mod errors;
@@ -52,6 +54,7 @@ const SESSION: &str = "
     SET TimeZone = 'UTC';
     SET DateStyle = 'ISO, YMD';
     SET IntervalStyle = 'postgres';
+    SET lc_monetary = 'C';
     SET xmloption = 'content';
     SET search_path = '';
     SET lock_timeout = '30s';
@@ -112,7 +115,7 @@ impl Session {
     async fn apply(&mut self, page: &Page, from: &Position, to: &Position) -> Result<(), Trouble> {
         let Self { client, prepared, .. } = self;
         let prepared = prepared.as_ref().ok_or(Trouble::Unprepared)?;
-        let mut way = prepared.statements.way(page, from);
+        let mut way = prepared.statements.way(&page.records, from);
         loop {
             match prepared.write(client, way, page, from, to).await {
                 // Somebody else has put rows in.

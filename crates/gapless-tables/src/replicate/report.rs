@@ -27,6 +27,8 @@ pub enum Report {
     UpToDate,
     /// The table isn't as it was described, so it is looked at again.
     Reshaped,
+    /// Rows of the target were repaired by somebody else, so its page is asked for again.
+    Repaired,
     /// Something failed and is tried again.
     Failed {
         /// Where.

@@ -10,7 +10,8 @@ use super::page::{Answer, Page};
 use super::position::Position;
 use super::report::{Report, Side};
 use super::sink::{Sink, SinkError};
-use super::source_client::{Question, SourceClient, SourceFault};
+use super::source_client::{Question, SourceClient};
+use super::source_fault::SourceFault;
 use crate::wire::TableDescription;
 
 /// How a copy is made.
@@ -119,6 +120,8 @@ impl Replicator {
                     // The servers behind one address may notice it one after the other.
                     sleep(self.backoff.next_delay()).await;
                 }
+                // The target tells where to go on, and the page is asked for again.
+                Err(Fault::Target(SinkError::Repaired)) => self.tell(Report::Repaired).await,
                 Err(fault) => self.pause_after(fault).await?,
             }
         }
@@ -241,8 +244,8 @@ impl Replicator {
         self.failures = 0;
         self.failing_since = None;
         self.tell(Report::Applied {
-            upserts: page.upserts,
-            deletes: page.deletes,
+            upserts: page.records.upserts,
+            deletes: page.records.deletes,
             lag: Duration::from_millis(page.head.lag_ms),
             has_more: page.head.has_more,
             held_by: page.head.held_by.clone(),

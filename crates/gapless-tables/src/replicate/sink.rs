@@ -36,6 +36,9 @@ pub enum SinkError {
     /// Somebody else fills it.
     #[error("another replicator fills {0}; stop that one first")]
     InUse(String),
+    /// Rows of it were repaired since the page was asked for, which may be older than they are now.
+    #[error("rows were repaired meanwhile; ask for the page again")]
+    Repaired,
     /// It can't hold the copy.
     #[error(transparent)]
     Misfit(#[from] Misfit),
@@ -54,7 +57,7 @@ impl SinkError {
     /// Whether the same may go well later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable(_) => true,
+            Self::Unavailable(_) | Self::Repaired => true,
             Self::InUse(_) | Self::Misfit(_) | Self::Refused(_) | Self::Failed(_) => false,
         }
     }

@@ -6,10 +6,12 @@ use bytes::{Bytes, BytesMut};
 use gapless_proto::ErrorCode;
 use reqwest::header::ACCEPT;
 use reqwest::{Client, RequestBuilder, Response, Url};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::page::{Answer, PageError, Values};
-use crate::wire::{BINARY_ROWS, TEXT_ROWS, TableDescription};
+use super::page::{Answer, Records, Values};
+use super::source_fault::SourceFault;
+use crate::wire::{BINARY_ROWS, KeyRange, RangeDigest, RowDigest, RowsHead, TEXT_ROWS, TableDescription};
 
 /// A table of a server.
 #[derive(Debug, Clone)]
@@ -44,76 +46,6 @@ pub struct Question<'a> {
     pub wait_ms: u64,
 }
 
-/// Why a server gave no answer that can be used.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceFault {
-    /// Nobody answers, or the answer breaks off.
-    #[error("can't reach {server}: {reason}")]
-    Unreachable {
-        /// The server.
-        server: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The server refuses.
-    #[error("{message} ({code})")]
-    Refused {
-        /// What kind of refusal.
-        code: ErrorCode,
-        /// What the server says about it.
-        message: String,
-        /// When to ask again.
-        retry_after: Option<Duration>,
-    },
-    /// The answer isn't one of this protocol.
-    #[error("{server} answers {what}; is that a gapless server?")]
-    Strange {
-        /// The server.
-        server: String,
-        /// What it answers.
-        what: String,
-        /// Whether it may be a passing fault of something between.
-        is_passing: bool,
-    },
-    /// A page is broken.
-    #[error(transparent)]
-    Page(#[from] PageError),
-    /// A page is larger than any should be.
-    #[error("an answer has more than {} MiB; a row may be too large to be copied", ANSWER_BYTES_MAX >> 20)]
-    TooLarge,
-}
-
-impl SourceFault {
-    /// Whether the same question may be answered later.
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } => true,
-            Self::Refused { code, .. } => code.is_retryable(),
-            Self::Strange { is_passing, .. } => *is_passing,
-            Self::Page(PageError::Cut | PageError::TooLong | PageError::Head) => true,
-            Self::Page(PageError::Fields { .. } | PageError::Op { .. }) | Self::TooLarge => false,
-        }
-    }
-
-    /// Whether the server can't go on from the cursor.
-    pub fn is_about_the_cursor(&self) -> bool {
-        match self {
-            Self::Refused { code, .. } => {
-                matches!(code, ErrorCode::CursorInvalid | ErrorCode::EpochChanged | ErrorCode::CursorExpired)
-            }
-            Self::Unreachable { .. } | Self::Strange { .. } | Self::Page(_) | Self::TooLarge => false,
-        }
-    }
-
-    /// How long the server wants to be left alone.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused { retry_after, .. } => *retry_after,
-            Self::Unreachable { .. } | Self::Strange { .. } | Self::Page(_) | Self::TooLarge => None,
-        }
-    }
-}
-
 /// How a refusal is told.
 #[derive(Deserialize)]
 struct Refusal {
@@ -128,11 +60,21 @@ struct RefusalContent {
     retry_after_ms: Option<u64>,
 }
 
+#[derive(Serialize)]
+struct Keys<'a> {
+    keys: &'a [Vec<String>],
+}
+
+#[derive(Deserialize)]
+struct RowDigests {
+    rows: Vec<RowDigest>,
+}
+
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Longer than a server waits for rows.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// A page ends at 8 MiB, but its last row may be large.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 256 << 20;
 const DESCRIPTION_BYTES_MAX: usize = 16 << 20;
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
@@ -160,25 +102,76 @@ impl SourceClient {
     /// Asks what a copy needs to be.
     pub async fn describe(&self) -> Result<TableDescription, SourceFault> {
         let answer = self.answer(self.client.get(self.table.clone()), DESCRIPTION_BYTES_MAX).await?;
-        serde_json::from_slice(&answer).map_err(|error| SourceFault::Strange {
-            server: self.server(),
-            what: format!("what is no description of a table ({error})"),
-            is_passing: false,
-        })
+        serde_json::from_slice(&answer)
+            .map_err(|error| self.strange(&format!("what is no description of a table ({error})")))
     }
 
     /// Asks for a page.
     pub async fn page(&self, question: &Question<'_>, values: Values) -> Result<Answer, SourceFault> {
+        let request = self.client.post(self.below("sync")).header(ACCEPT, accept(values)).json(question);
+        Ok(Answer::parse(self.answer(request, ANSWER_BYTES_MAX).await?)?)
+    }
+
+    /// Asks for the sum of a range, or of so many rows from its beginning.
+    pub async fn digest(&self, range: &KeyRange, rows: Option<u32>) -> Result<RangeDigest, SourceFault> {
+        #[derive(Serialize)]
+        struct Asked<'a> {
+            #[serde(flatten)]
+            range: &'a KeyRange,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            limit: Option<u32>,
+        }
+        self.digests(&Asked { range, limit: rows }).await
+    }
+
+    /// Asks for the hashes of so many rows from the beginning of a range, in the order of their keys.
+    pub async fn row_digests(&self, range: &KeyRange, rows: u32) -> Result<Vec<RowDigest>, SourceFault> {
+        #[derive(Serialize)]
+        struct Asked<'a> {
+            #[serde(flatten)]
+            range: &'a KeyRange,
+            rows: u32,
+        }
+        let RowDigests { rows } = self.digests(&Asked { range, rows }).await?;
+        Ok(rows)
+    }
+
+    /// Asks for the hashes of the rows that have some keys.
+    pub async fn key_digests(&self, keys: &[Vec<String>]) -> Result<Vec<RowDigest>, SourceFault> {
+        let RowDigests { rows } = self.digests(&Keys { keys }).await?;
+        Ok(rows)
+    }
+
+    /// Asks for the rows of some keys.
+    pub async fn rows(
+        &self,
+        keys: &[Vec<String>],
+        columns: usize,
+        values: Values,
+    ) -> Result<(RowsHead, Records), SourceFault> {
+        let request =
+            self.client.post(self.below("rows")).header(ACCEPT, accept(values)).json(&Keys { keys });
+        let (head, records) =
+            Records::of_keys(self.answer(request, ANSWER_BYTES_MAX).await?, columns, values)?;
+        match records.is_empty() {
+            false => Ok((head, records)),
+            true => Err(self.strange("no rows, though it was asked for some")),
+        }
+    }
+
+    async fn digests<T: DeserializeOwned>(&self, asked: &impl Serialize) -> Result<T, SourceFault> {
+        let request = self.client.post(self.below("digest")).json(asked);
+        let answer = self.answer(request, ANSWER_BYTES_MAX).await?;
+        serde_json::from_slice(&answer).map_err(|error| self.strange(&format!("what is no digest ({error})")))
+    }
+
+    /// The address of something below the table.
+    fn below(&self, what: &str) -> Url {
         let mut address = self.table.clone();
         if let Ok(mut segments) = address.path_segments_mut() {
-            segments.push("sync");
+            segments.push(what);
         }
-        let accept = match values {
-            Values::Binary => BINARY_ROWS,
-            Values::Text => TEXT_ROWS,
-        };
-        let request = self.client.post(address).header(ACCEPT, accept).json(question);
-        Ok(Answer::parse(self.answer(request, ANSWER_BYTES_MAX).await?)?)
+        address
     }
 
     async fn answer(&self, request: RequestBuilder, bytes_max: usize) -> Result<Bytes, SourceFault> {
@@ -223,6 +216,15 @@ impl SourceClient {
         Ok(body.freeze())
     }
 
+    fn strange(&self, what: &str) -> SourceFault {
+        SourceFault::Strange { server: self.server(), what: what.to_owned(), is_passing: false }
+    }
+
+    /// What it means that an answer didn't come in time.
+    pub(crate) fn silent(&self) -> SourceFault {
+        SourceFault::Unreachable { server: self.server(), reason: "no answer came in time".to_owned() }
+    }
+
     fn unreachable(&self, error: &reqwest::Error) -> SourceFault {
         // What lies at the bottom is what tells most.
         let mut cause: &dyn std::error::Error = error;
@@ -230,6 +232,13 @@ impl SourceClient {
             cause = below;
         }
         SourceFault::Unreachable { server: self.server(), reason: cause.to_string() }
+    }
+}
+
+fn accept(values: Values) -> &'static str {
+    match values {
+        Values::Binary => BINARY_ROWS,
+        Values::Text => TEXT_ROWS,
     }
 }
 
@@ -242,18 +251,6 @@ mod tests {
         let client = client("https://h.example:1/base/");
         assert_eq!(client.table.as_str(), "https://h.example:1/base/v1/tables/orders");
         assert_eq!(client.server(), "https://h.example:1");
-    }
-
-    #[test]
-    fn what_a_server_says_decides_whether_it_is_asked_again() {
-        let refused = |code| SourceFault::Refused { code, message: String::new(), retry_after: None };
-        assert!(refused(ErrorCode::Unavailable).is_retryable());
-        assert!(!refused(ErrorCode::NotFound).is_retryable());
-        assert!(!refused(ErrorCode::EpochChanged).is_retryable());
-        assert!(refused(ErrorCode::CursorExpired).is_about_the_cursor());
-        assert!(!refused(ErrorCode::Forbidden).is_about_the_cursor());
-        assert!(SourceFault::Page(PageError::Cut).is_retryable());
-        assert!(!SourceFault::Page(PageError::Op { index: 0 }).is_retryable());
     }
 
     fn client(server: &str) -> SourceClient {

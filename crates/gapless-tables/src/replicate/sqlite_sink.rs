@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::Connection;
 
+pub use self::copy::SqliteCopy;
 pub use self::file::SqliteFile;
 use self::statements::Statements;
 use super::page::{Page, Values};
@@ -11,10 +12,12 @@ use super::sink::{Sink, SinkError};
 use crate::wire::TableDescription;
 
 mod catalog;
+mod copy;
 mod file;
 mod state;
 mod statements;
 mod storage;
+mod texts;
 mod writing;
 
 /// A copy in SQLite: a table whose values are exact, and its position in the table `gapless_replica` of the same file.

@@ -41,8 +41,13 @@ impl Form {
 
 impl<'a> Encoder<'a> {
     pub(crate) fn new(form: Form, columns: &'a [Column], key: &[Column]) -> Self {
+        Self { first: LEADING + key.len(), ..Self::of_keys(form, columns, key) }
+    }
+
+    /// Of rows that have only their op before the columns.
+    pub(crate) fn of_keys(form: Form, columns: &'a [Column], key: &[Column]) -> Self {
         let is_key = columns.iter().map(|column| key.iter().any(|key| key.name == column.name)).collect();
-        Self { form, columns, is_key, first: LEADING + key.len(), bytes: Vec::new() }
+        Self { form, columns, is_key, first: 1, bytes: Vec::new() }
     }
 
     /// The form of the rows.

@@ -17,7 +17,7 @@ use super::{Source, SourceError};
 use crate::wire::PageHead;
 
 /// A page ends behind the row that reaches so many bytes.
-const PAGE_BYTES_MAX: usize = 8 << 20;
+pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;
 /// The most rows of a page.
 pub const PAGE_ROWS_MAX: u32 = 10_000;
 pub(super) const NAMED_TABLE: &str = "SELECT to_regclass($1)::oid";

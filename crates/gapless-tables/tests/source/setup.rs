@@ -389,7 +389,7 @@ async fn another_table_of_the_same_name_is_not_compared_with_a_copy() {
     )
     .await;
     let everything = gapless_tables::KeyRange::default();
-    assert!(matches!(source.digest(&everything).await, Err(SourceError::Changed(_))));
+    assert!(matches!(source.digest(&everything, None).await, Err(SourceError::Changed(_))));
     assert!(matches!(source.row_digests(&everything, 5).await, Err(SourceError::Changed(_))));
 }
 

@@ -99,6 +99,7 @@ impl Journal {
                 }
             }
             Report::Reshaped => info!(table, "the table has changed; looking at it again"),
+            Report::Repaired => info!(table, "rows were repaired meanwhile; the page is asked for again"),
             Report::Failed { side, reason, pause, failures } => {
                 counter!("gapless_replica_failures_total", "table" => table.clone(), "side" => side.name())
                     .increment(1);

@@ -25,4 +25,5 @@ mod tail;
 mod tail_topics;
 mod tls;
 mod token;
+mod verify;
 mod websocket;

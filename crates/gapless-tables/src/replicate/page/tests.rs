@@ -10,11 +10,12 @@ proptest! {
     fn what_was_written_is_read(rows in rows(3)) {
         let page = read(&written(&rows), 3).unwrap();
         let found: Vec<(Op, Fields)> = page
-            .records()
+            .records
+            .iter()
             .map(|record| (record.op, record.values().map(|value| value.map(<[u8]>::to_vec)).collect()))
             .collect();
         let deletes = rows.iter().filter(|(op, _)| *op == Op::Delete).count();
-        prop_assert_eq!((page.upserts, page.deletes), (rows.len() - deletes, deletes));
+        prop_assert_eq!((page.records.upserts, page.records.deletes), (rows.len() - deletes, deletes));
         prop_assert_eq!(found, rows);
     }
 
@@ -53,7 +54,7 @@ fn ops_of_texts_are_digits() {
     let row = [&2_i16.to_be_bytes()[..], &1_i32.to_be_bytes(), b"1", &(-1_i32).to_be_bytes()].concat();
     let bytes = [head(1), row].concat();
     let page = Page::new(Answer::parse(bytes.clone().into()).unwrap(), 1, Values::Text).unwrap();
-    assert_eq!((page.upserts, page.deletes), (0, 1));
+    assert_eq!((page.records.upserts, page.records.deletes), (0, 1));
     assert_eq!(read(&bytes, 1), Err(PageError::Op { index: 0 }));
 }
 

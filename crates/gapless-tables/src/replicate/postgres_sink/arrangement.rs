@@ -21,7 +21,7 @@ pub(super) async fn arrange(
     let transaction = client.transaction().await.map_err(errors::sink_error)?;
     make_schema(&transaction, &name.schema).await?;
     state::make(&transaction, &name.schema).await.map_err(errors::sink_error)?;
-    let kept = state::read(&transaction, name).await.map_err(errors::sink_error)?;
+    let kept = state::lock(&transaction, name).await.map_err(errors::sink_error)?;
     let existing = catalog::table(&transaction, name).await.map_err(errors::sink_error)?;
     let relation = qualified(&name.schema, &name.table);
     if existing.as_ref().is_some_and(|existing| existing.columns.iter().any(|column| column.name == STAMP)) {

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::SinkExt as _;
 use tokio_postgres::{Error, Statement, Transaction};
 
-use crate::replicate::page::Page;
+use crate::replicate::page::Records;
 
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const TRAILER: &[u8] = &[0xff, 0xff];
@@ -29,14 +29,14 @@ pub(super) async fn copy(
 }
 
 /// The tuples with the op as their first field, as they came.
-pub(super) fn with_op(page: &Page) -> impl Iterator<Item = Bytes> {
-    let mut rest = page.rows().clone();
+pub(super) fn with_op(records: &Records) -> impl Iterator<Item = Bytes> {
+    let mut rest = records.bytes().clone();
     std::iter::from_fn(move || (!rest.is_empty()).then(|| rest.split_to(rest.len().min(CHUNK_BYTES))))
 }
 
 /// The tuples without the op.
-pub(super) fn without_op(page: &Page, columns: i16) -> impl Iterator<Item = Bytes> {
-    let mut records = page.records();
+pub(super) fn without_op(records: &Records, columns: i16) -> impl Iterator<Item = Bytes> {
+    let mut records = records.iter();
     std::iter::from_fn(move || {
         let mut chunk = BytesMut::new();
         for record in records.by_ref() {

@@ -11,6 +11,8 @@ pub(super) enum Trouble {
     Database(Error),
     /// Somebody else has moved the position.
     Moved,
+    /// Somebody has repaired rows.
+    Repaired,
     /// Nobody has prepared the target.
     Unprepared,
 }
@@ -26,6 +28,7 @@ impl From<Trouble> for SinkError {
         match trouble {
             Trouble::Database(error) => sink_error(error),
             Trouble::Moved => Self::InUse("the target, and has moved its position".to_owned()),
+            Trouble::Repaired => Self::Repaired,
             Trouble::Unprepared => Self::Unavailable("it has to be prepared first".to_owned()),
         }
     }

@@ -12,8 +12,7 @@ const TABLE: &str = "gapless_replica";
 /// Makes the table of positions in the target's schema, unless it is there.
 pub(super) async fn make(client: &impl GenericClient, schema: &str) -> Result<(), Error> {
     let table = qualified(schema, TABLE);
-    let is_there = client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&table]).await?;
-    if is_there.get(0) {
+    if is_there(client, schema).await? {
         return Ok(());
     }
     client
@@ -28,6 +27,7 @@ pub(super) async fn make(client: &impl GenericClient, schema: &str) -> Result<()
                 replay_since text,
                 replay_cursor text,
                 is_filling boolean NOT NULL,
+                repairs bigint NOT NULL DEFAULT 0,
                 upserts bigint NOT NULL DEFAULT 0,
                 deletes bigint NOT NULL DEFAULT 0,
                 updated_at timestamptz NOT NULL DEFAULT now()
@@ -36,20 +36,43 @@ pub(super) async fn make(client: &impl GenericClient, schema: &str) -> Result<()
         .await
 }
 
-/// Reads what is kept about a table, and locks it.
+/// Reads what is kept about a table.
 pub(super) async fn read(transaction: &Transaction<'_>, name: &SourceName) -> Result<Option<Kept>, Error> {
-    let sql = format!(
-        "SELECT cursor, replay_since, replay_cursor, is_filling, source_table, columns FROM {} WHERE target = $1 FOR UPDATE",
-        qualified(&name.schema, TABLE)
-    );
+    Ok(transaction.query_opt(&reading(name), &[&name.table]).await?.as_ref().map(kept))
+}
+
+/// The same, and locks it until the transaction ends.
+pub(super) async fn lock(transaction: &Transaction<'_>, name: &SourceName) -> Result<Option<Kept>, Error> {
+    let sql = format!("{} FOR UPDATE", reading(name));
     Ok(transaction.query_opt(&sql, &[&name.table]).await?.as_ref().map(kept))
+}
+
+fn reading(name: &SourceName) -> String {
+    format!(
+        "SELECT cursor, replay_since, replay_cursor, is_filling, repairs, source_table, columns FROM {} WHERE target = $1",
+        qualified(&name.schema, TABLE)
+    )
+}
+
+/// Whether there is a table of positions.
+pub(super) async fn is_there(client: &impl GenericClient, schema: &str) -> Result<bool, Error> {
+    let row = client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&qualified(schema, TABLE)]).await?;
+    Ok(row.get(0))
+}
+
+/// Counts a repair, so that pages that were asked for before aren't taken any more.
+pub(super) async fn count_repair(transaction: &Transaction<'_>, name: &SourceName) -> Result<(), Error> {
+    let sql =
+        format!("UPDATE {} SET repairs = repairs + 1 WHERE target = $1", qualified(&name.schema, TABLE));
+    transaction.execute(&sql, &[&name.table]).await?;
+    Ok(())
 }
 
 fn kept(row: &Row) -> Kept {
     let since: Option<String> = row.get(1);
     let replay = since.map(|since| Replay { since, cursor: row.get(2) });
-    let position = Position { cursor: row.get(0), replay, is_filling: row.get(3) };
-    Kept { position, source_table: row.get(4), columns: row.get(5) }
+    let position = Position { cursor: row.get(0), replay, is_filling: row.get(3), repairs: row.get(4) };
+    Kept { position, source_table: row.get(5), columns: row.get(6) }
 }
 
 /// Keeps what a table is now.
@@ -95,7 +118,7 @@ pub(super) fn advance(name: &SourceName) -> String {
         "UPDATE {} SET cursor = $2, replay_since = $3, replay_cursor = $4, is_filling = $5,
             upserts = upserts + $6, deletes = deletes + $7, updated_at = now()
         WHERE target = $1 AND cursor IS NOT DISTINCT FROM $8 AND replay_since IS NOT DISTINCT FROM $9
-            AND replay_cursor IS NOT DISTINCT FROM $10",
+            AND replay_cursor IS NOT DISTINCT FROM $10 AND repairs = $11",
         qualified(&name.schema, TABLE)
     )
 }

@@ -1,7 +1,7 @@
 //! The statements that write a page.
 
 use crate::quoting::{identifier, qualified};
-use crate::replicate::page::Page;
+use crate::replicate::page::Records;
 use crate::replicate::position::Position;
 use crate::wire::{Column, SourceName, TableDescription};
 
@@ -89,11 +89,11 @@ impl Statements {
         }
     }
 
-    /// The way of a page, given where the target is.
-    pub(super) fn way(&self, page: &Page, from: &Position) -> Way {
-        if page.deletes > 0 && page.upserts > 0 {
+    /// The way of a page's records, given where the target is.
+    pub(super) fn way(&self, records: &Records, from: &Position) -> Way {
+        if records.deletes > 0 && records.upserts > 0 {
             Way::Merged
-        } else if from.is_filling && page.deletes == 0 && self.is_binary {
+        } else if from.is_filling && records.deletes == 0 && self.is_binary {
             Way::Straight
         } else {
             Way::Staged

@@ -6,7 +6,7 @@ use super::copying::{copy, with_op, without_op};
 use super::errors::Trouble;
 use super::state;
 use super::statements::{Statements, Way};
-use crate::replicate::page::Page;
+use crate::replicate::page::{Page, Records};
 use crate::replicate::position::Position;
 
 /// The statements of a table, prepared on a connection that has a table for pages.
@@ -44,26 +44,38 @@ impl Prepared {
         to: &Position,
     ) -> Result<(), Trouble> {
         let transaction = client.transaction().await?;
-        self.advance(&transaction, from, to, page.upserts, page.deletes).await?;
+        let counts = (page.records.upserts, page.records.deletes);
+        self.advance(&transaction, from, to, counts).await?;
+        self.put(&transaction, way, &page.records).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Writes records.
+    pub(super) async fn put(
+        &self,
+        transaction: &Transaction<'_>,
+        way: Way,
+        records: &Records,
+    ) -> Result<(), Error> {
         match way {
-            _ if page.head.records == 0 => {}
+            _ if records.is_empty() => {}
             Way::Straight => {
-                copy(&transaction, &self.copy_straight, without_op(page, self.statements.columns)).await?;
+                copy(transaction, &self.copy_straight, without_op(records, self.statements.columns)).await?;
             }
             Way::Staged | Way::Merged => {
-                copy(&transaction, &self.copy_staged, with_op(page)).await?;
+                copy(transaction, &self.copy_staged, with_op(records)).await?;
                 if way == Way::Merged {
                     transaction.execute(&self.merge, &[]).await?;
                 }
-                if page.deletes > 0 {
+                if records.deletes > 0 {
                     transaction.execute(&self.delete, &[]).await?;
                 }
-                if page.upserts > 0 {
+                if records.upserts > 0 {
                     transaction.execute(&self.upsert, &[]).await?;
                 }
             }
         }
-        transaction.commit().await?;
         Ok(())
     }
 
@@ -75,7 +87,7 @@ impl Prepared {
         to: &Position,
     ) -> Result<(), Trouble> {
         let transaction = client.transaction().await?;
-        self.advance(&transaction, from, to, 0, 0).await?;
+        self.advance(&transaction, from, to, (0, 0)).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -85,8 +97,7 @@ impl Prepared {
         transaction: &Transaction<'_>,
         from: &Position,
         to: &Position,
-        upserts: usize,
-        deletes: usize,
+        (upserts, deletes): (usize, usize),
     ) -> Result<(), Trouble> {
         let count = |records| i64::try_from(records).unwrap_or(i64::MAX);
         let (since_before, replay_before) = from.replay_parts();
@@ -105,9 +116,15 @@ impl Prepared {
                     &from.cursor,
                     &since_before,
                     &replay_before,
+                    &from.repairs,
                 ],
             )
             .await?;
-        if moved == 1 { Ok(()) } else { Err(Trouble::Moved) }
+        if moved == 1 {
+            return Ok(());
+        }
+        let kept = state::read(transaction, &self.statements.target).await?;
+        let is_repaired = kept.is_some_and(|kept| kept.position.differs_by_repairs(from));
+        Err(if is_repaired { Trouble::Repaired } else { Trouble::Moved })
     }
 }

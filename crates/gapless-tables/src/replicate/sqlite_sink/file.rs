@@ -50,20 +50,30 @@ impl SqliteFile {
 
     /// Opens a connection that writes, each commit flushed; makes the file if there is none.
     pub(super) fn open(&self) -> Result<Connection, SinkError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.path, flags).map_err(sink_error)?;
-        connection.busy_timeout(PATIENCE).map_err(sink_error)?;
-        connection
-            .execute_batch(
-                "PRAGMA journal_mode = WAL;
-                 PRAGMA synchronous = FULL;
-                 PRAGMA cache_size = -8192;",
-            )
-            .map_err(sink_error)?;
-        Ok(connection)
+        connect(&self.path, OpenFlags::SQLITE_OPEN_CREATE)
     }
+}
+
+/// Opens a connection to a file that somebody else may be filling.
+pub(super) fn open_beside(path: &Path) -> Result<Connection, SinkError> {
+    if !path.exists() {
+        return Err(SinkError::Refused(format!("there is no file {}; correct the path", path.display())));
+    }
+    connect(path, OpenFlags::empty())
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, SinkError> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(sink_error)?;
+    connection.busy_timeout(PATIENCE).map_err(sink_error)?;
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = FULL;
+             PRAGMA cache_size = -8192;",
+        )
+        .map_err(sink_error)?;
+    Ok(connection)
 }
 
 /// What an answer of SQLite means.

@@ -17,13 +17,14 @@ const MAKE: &str = "
         replay_since TEXT,
         replay_cursor TEXT,
         is_filling INTEGER NOT NULL,
+        repairs INTEGER NOT NULL DEFAULT 0,
         upserts INTEGER NOT NULL DEFAULT 0,
         deletes INTEGER NOT NULL DEFAULT 0,
         updated_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
     )";
 
 const READ: &str = "
-    SELECT cursor, replay_since, replay_cursor, is_filling, source_table, columns FROM gapless_replica WHERE target = ?1";
+    SELECT cursor, replay_since, replay_cursor, is_filling, repairs, source_table, columns FROM gapless_replica WHERE target = ?1";
 
 const KEEP: &str = "
     INSERT INTO gapless_replica (target, source, source_table, schema_version, columns, cursor, replay_since, replay_cursor, is_filling)
@@ -35,7 +36,7 @@ const KEEP: &str = "
 const ADVANCE: &str = "
     UPDATE gapless_replica SET cursor = ?2, replay_since = ?3, replay_cursor = ?4, is_filling = ?5,
         upserts = upserts + ?6, deletes = deletes + ?7, updated_at = CURRENT_TIMESTAMP
-    WHERE target = ?1 AND cursor IS ?8 AND replay_since IS ?9 AND replay_cursor IS ?10";
+    WHERE target = ?1 AND cursor IS ?8 AND replay_since IS ?9 AND replay_cursor IS ?10 AND repairs = ?11";
 
 const CLEAR: &str = "
     UPDATE gapless_replica SET cursor = NULL, replay_since = NULL, replay_cursor = NULL, is_filling = 1 WHERE target = ?1";
@@ -51,14 +52,26 @@ pub(super) fn read(connection: &Connection, table: &str) -> Result<Option<Kept>>
         let since: Option<String> = row.get(1)?;
         let cursor = row.get(2)?;
         let replay = since.map(|since| Replay { since, cursor });
-        let columns: String = row.get(5)?;
+        let columns: String = row.get(6)?;
         Ok(Kept {
-            position: Position { cursor: row.get(0)?, replay, is_filling: row.get(3)? },
-            source_table: row.get(4)?,
+            position: Position { cursor: row.get(0)?, replay, is_filling: row.get(3)?, repairs: row.get(4)? },
+            source_table: row.get(5)?,
             columns: serde_json::from_str(&columns).unwrap_or_default(),
         })
     });
     row.optional()
+}
+
+/// Whether there is a table of positions.
+pub(super) fn is_there(connection: &Connection) -> Result<bool> {
+    connection.table_exists(None, "gapless_replica")
+}
+
+/// Counts a repair, so that pages that were asked for before aren't taken any more.
+pub(super) fn count_repair(connection: &Connection, table: &str) -> Result<()> {
+    const COUNT: &str = "UPDATE gapless_replica SET repairs = repairs + 1 WHERE target = ?1";
+    connection.execute(COUNT, [table])?;
+    Ok(())
 }
 
 /// Keeps what a table is now.
@@ -110,6 +123,7 @@ pub(super) fn advance(
         from.cursor,
         since_before,
         replay_before,
+        from.repairs,
     ])?;
     Ok(moved == 1)
 }

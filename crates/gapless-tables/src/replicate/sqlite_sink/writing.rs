@@ -8,7 +8,7 @@ use super::statements::{self, Statements};
 use super::{catalog, state};
 use crate::quoting::identifier;
 use crate::replicate::kept::Found;
-use crate::replicate::page::{Op, Page};
+use crate::replicate::page::{Op, Page, Records};
 use crate::replicate::plan::{Misfit, Step, plan};
 use crate::replicate::position::Position;
 use crate::replicate::sink::SinkError;
@@ -53,7 +53,7 @@ pub(super) fn arrange(
     Ok(position)
 }
 
-/// Writes a page, if there is one, and the position, in one transaction. Each record overwrites what an earlier one has done.
+/// Writes a page, if there is one, and the position, in one transaction.
 pub(super) fn write(
     connection: &mut Connection,
     statements: &Statements,
@@ -62,24 +62,30 @@ pub(super) fn write(
     to: &Position,
 ) -> Result<(), SinkError> {
     let transaction = begin(connection)?;
-    let counts = page.map_or((0, 0), |page| (page.upserts, page.deletes));
+    let counts = page.map_or((0, 0), |page| (page.records.upserts, page.records.deletes));
     if !state::advance(&transaction, &statements.table, from, to, counts).map_err(sink_error)? {
-        return Err(SinkError::InUse("the target, and has moved its position".to_owned()));
+        let kept = state::read(&transaction, &statements.table).map_err(sink_error)?;
+        let is_repaired = kept.is_some_and(|kept| kept.position.differs_by_repairs(from));
+        return Err(match is_repaired {
+            true => SinkError::Repaired,
+            false => SinkError::InUse("the target, and has moved its position".to_owned()),
+        });
     }
     if let Some(page) = page {
-        write_records(&transaction, statements, page)?;
+        put(&transaction, statements, &page.records)?;
     }
     transaction.commit().map_err(sink_error)
 }
 
-fn write_records(
-    transaction: &Transaction<'_>,
+/// Writes records. Each overwrites what an earlier one has done.
+pub(super) fn put(
+    connection: &Connection,
     statements: &Statements,
-    page: &Page,
+    records: &Records,
 ) -> Result<(), SinkError> {
-    let mut upsert = transaction.prepare_cached(&statements.upsert).map_err(sink_error)?;
-    let mut delete = transaction.prepare_cached(&statements.delete).map_err(sink_error)?;
-    for record in page.records() {
+    let mut upsert = connection.prepare_cached(&statements.upsert).map_err(sink_error)?;
+    let mut delete = connection.prepare_cached(&statements.delete).map_err(sink_error)?;
+    for record in records.iter() {
         let fields: Vec<Option<&[u8]>> = record.values().collect();
         let value = |index: usize| -> Result<Value, SinkError> {
             let (name, storage) = &statements.columns[index];

@@ -11,27 +11,33 @@ use gapless_tables::replicate::Reader;
 use reqwest::Url;
 use serde::Deserialize;
 
+mod faults;
+mod flags;
+
+pub(crate) use faults::with_hint;
+pub(crate) use flags::CopyFlags;
+
 /// Copies of tables of one server into one target.
 #[derive(Debug)]
-pub(super) struct Copies {
-    pub(super) from: Url,
-    pub(super) reader: Reader,
-    pub(super) target: Target,
-    pub(super) tables: Vec<CopiedTable>,
+pub(crate) struct Copies {
+    pub(crate) from: Url,
+    pub(crate) reader: Reader,
+    pub(crate) target: Target,
+    pub(crate) tables: Vec<CopiedTable>,
 }
 
 /// A table that is copied.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CopiedTable {
-    pub(super) table: String,
+pub(crate) struct CopiedTable {
+    pub(crate) table: String,
     #[serde(default)]
-    pub(super) into: Option<String>,
+    pub(crate) into: Option<String>,
 }
 
 /// Where copies go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     Postgres(String),
     Sqlite(PathBuf),
 }
@@ -58,7 +64,7 @@ to = "postgres://writer@localhost/reports"
 table = "orders""#;
 
 impl Copies {
-    pub(super) fn new(
+    pub(crate) fn new(
         from: &ServerUrl,
         reader: Option<Reader>,
         target: Target,
@@ -70,7 +76,7 @@ impl Copies {
     }
 
     /// Reads a file. `reader` stands in for the token that the file names, if there is one.
-    pub(super) fn read(path: &Path, reader: Option<Reader>) -> anyhow::Result<Self> {
+    pub(crate) fn read(path: &Path, reader: Option<Reader>) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         Self::parse(&text, reader).with_context(|| path.display().to_string())
     }
@@ -101,7 +107,7 @@ impl CopiedTable {
 }
 
 impl Target {
-    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             return Ok(Self::Postgres(text.to_owned()));
         }
@@ -117,7 +123,7 @@ impl Target {
 }
 
 /// The schema and name of a target.
-pub(super) fn qualified(into: &str) -> SourceName {
+pub(crate) fn qualified(into: &str) -> SourceName {
     let (schema, table) = into.split_once('.').unwrap_or(("public", into));
     SourceName { schema: schema.to_owned(), table: table.to_owned() }
 }
