@@ -6,6 +6,7 @@ mod auth;
 mod chains;
 mod conversations;
 mod description;
+mod digests;
 mod entries;
 mod event_source;
 mod garbage;

@@ -56,7 +56,7 @@ impl ByKeys {
         }
     }
 
-    /// Takes the source's sum of a stretch, which is none if it isn't a number.
+    /// Takes the source's sum of a stretch. One that can't be read counts for nothing, so that the keys are looked up.
     pub(crate) fn handle_added(&mut self, source: &RangeDigest) {
         self.rows += source.rows;
         self.sum += source.digest.parse::<i128>().unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gapless_tables::replicate::{PostgresSink, Sink, SqliteFile, SqliteSink};
+use gapless_tables::replicate::{PostgresCopy, PostgresSink, Sink, SqliteCopy, SqliteFile, SqliteSink};
+use gapless_tables::verify::CheckedCopy;
 use gapless_testkit::SharedPostgres;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
@@ -34,6 +35,14 @@ impl Target {
                 let file = SqliteFile::take(&folder.path().join("copy.db")).unwrap();
                 Box::new(SqliteSink::new(file, None, "http://source"))
             }
+        }
+    }
+
+    /// The copy as it is compared and mended.
+    pub(crate) fn copy(&self) -> Box<dyn CheckedCopy> {
+        match self {
+            Self::Postgres { url, .. } => Box::new(PostgresCopy::new(url, None).unwrap()),
+            Self::Sqlite { folder } => Box::new(SqliteCopy::new(folder.path().join("copy.db"), None)),
         }
     }
 

@@ -102,10 +102,12 @@ fn a_copy_that_nobody_fills_is_called_behind_and_can_be_repaired() {
     shop.source.execute(
         "UPDATE orders SET status = 'paid', updated_at = now() WHERE id = 3; DELETE FROM orders WHERE id = 4",
     );
+    shop.target.execute("UPDATE orders SET status = 'spoilt' WHERE id = 5");
     let behind = verify(&shop, "orders", &["--settle", "1"]);
     assert_eq!(behind.code, DIFFERS, "{behind}");
     assert!(behind.stdout.contains("row 3 has other values in the copy, which is behind"), "{behind}");
     assert!(behind.stdout.contains("row 4 is only in the copy, which is behind"), "{behind}");
+    assert!(behind.stdout.contains("row 5 has other values in the copy\n"), "{behind}");
     verify(&shop, "orders", &["--settle", "1", "--repair"]).printed();
     shop.assert_equal("orders");
     shop.copy("orders", &[]).printed();
@@ -171,12 +173,31 @@ fn a_copy_is_compared_and_repaired_while_both_sides_are_in_use() {
     assert!(found.stdout.contains("1 missing, 1 with other values;"), "{found}");
     let repaired = verify(&shop, BusyTable::NAME, &["--repair"]);
     assert!(repaired.printed().contains("2 of them repaired"), "{repaired}");
+    following.wait_for("rows were repaired meanwhile");
     let equal = verify(&shop, BusyTable::NAME, &[]);
     assert!(equal.printed().contains("orders: equal: "), "{equal}");
     runtime.block_on(writers.join()).unwrap();
     let equal = verify(&shop, BusyTable::NAME, &[]);
     assert!(equal.printed().contains("orders: equal: "), "{equal}");
     shop.assert_equal(BusyTable::NAME);
+}
+
+// Table behaviour 10
+#[test]
+fn floats_of_all_sizes_read_the_same_in_a_file() {
+    let shop = Shop::with(
+        "CREATE TABLE floats (id bigint PRIMARY KEY, f8 float8, f4 real, updated_at timestamptz NOT NULL DEFAULT '2026-01-01');
+         INSERT INTO floats SELECT n, power(2::float8, n), CASE WHEN n BETWEEN -149 AND 127 THEN power(2::float8, n)::real END
+            FROM generate_series(-1074, 1023) n;
+         INSERT INTO floats SELECT 10000 + n, ('1e' || n)::float8, CASE WHEN n BETWEEN -44 AND 38 THEN ('1e' || n)::real END
+            FROM generate_series(-323, 308) n;
+         INSERT INTO floats SELECT 20000 + n, -(h || 'e' || n % 590 - 300)::float8, (h || 'e' || n % 60 - 45)::real
+            FROM (SELECT n, translate(md5(n::text), 'abcdef', '')::numeric % 1000000000000000000 AS h FROM generate_series(1, 20000) n) x",
+        &["floats"],
+    );
+    let file = sqlite(&shop);
+    shop.copy("floats", &["--to", &file]).printed();
+    assert_eq!(verify(&shop, "floats", &["--to", &file]).printed(), "floats: equal: 22,730 rows");
 }
 
 #[test]
