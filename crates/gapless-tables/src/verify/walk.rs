@@ -24,6 +24,8 @@ struct Part {
     range: KeyRange,
     /// How many rows the next stretch of it has.
     rows: u32,
+    /// How many it may have.
+    most: u32,
 }
 
 /// What both sides are asked.
@@ -48,7 +50,7 @@ const LONG: Duration = Duration::from_secs(2);
 
 impl Walk {
     pub(crate) fn new() -> Self {
-        let whole = Some(Part { range: KeyRange::default(), rows: FIRST_ROWS });
+        let whole = Some(Part { range: KeyRange::default(), rows: FIRST_ROWS, most: ROWS_MAX });
         Self { whole, within: Vec::new(), listed: None }
     }
 
@@ -70,7 +72,10 @@ impl Walk {
         };
         match u32::try_from(source.rows).unwrap_or(ROWS_MAX) {
             rows if rows <= LISTED_ROWS => self.listed = Some(range),
-            rows => self.within.push(Part { range, rows: (rows / PARTS).max(LISTED_ROWS) }),
+            rows => {
+                let rows = (rows / PARTS).max(LISTED_ROWS);
+                self.within.push(Part { range, rows, most: rows });
+            }
         }
         false
     }
@@ -94,14 +99,14 @@ impl Walk {
         let Some(up_to) = up_to else { return Some(part.range) };
         let range = KeyRange { up_to: Some(up_to.clone()), ..part.range.clone() };
         part.range = part.range.behind(up_to.clone());
+        part.rows = match took {
+            took if took < SHORT => part.rows.saturating_mul(2).min(part.most),
+            took if took > LONG => part.rows.min(LISTED_ROWS.max(part.rows / 2)),
+            _ => part.rows,
+        };
         if is_within {
             self.within.push(part);
         } else {
-            part.rows = match took {
-                took if took < SHORT => part.rows.saturating_mul(2).min(ROWS_MAX),
-                took if took > LONG => (part.rows / 2).max(LISTED_ROWS),
-                _ => part.rows,
-            };
             self.whole = Some(part);
         }
         Some(range)

@@ -22,13 +22,16 @@ fn hexadecimal(bytes: &[u8]) -> Vec<u8> {
     b"\\x".iter().copied().chain(digits).collect()
 }
 
-/// A number with the fewest digits that tell it from all others, as PostgreSQL writes it. A `real` is kept as the double that its text means,
-/// which has the same digits.
+/// A number with the fewest digits that tell it from all others, as PostgreSQL writes it. A `real` is kept as the double that its text means;
+/// that text has so few digits that they are the double's, too.
 fn float(number: f64, is_real: bool) -> String {
     if number == 0.0 {
         return if number.is_sign_negative() { "-0" } else { "0" }.to_owned();
     }
-    let (digits, exponent) = digits(number.abs());
+    let (digits, exponent) = match is_real {
+        true => scientific(&format!("{:e}", number.abs())),
+        false => digits(number.abs()),
+    };
     let sign = if number < 0.0 { "-" } else { "" };
     let fixed_below = if is_real { 6 } else { 15 };
     let (first, rest) = digits.split_at(1);
@@ -48,16 +51,15 @@ fn float(number: f64, is_real: bool) -> String {
 
 /// The digits of a positive number, and the power of ten of the first.
 ///
-/// Where the shortest decimal lies exactly in the middle between two numbers, PostgreSQL doesn't trust that everybody rounds it the same way
-/// and writes more digits.
+/// Of two decimals that are as near to it, PostgreSQL takes the even one. Where the shortest decimal lies exactly in the middle between two
+/// numbers, it doesn't trust that everybody reads it the same way, and writes more digits.
 fn digits(number: f64) -> (String, i32) {
     const DIGITS_MAX: usize = 17;
     let shortest = scientific(&format!("{number:e}"));
-    if is_between(&shortest, number) {
-        return shortest;
-    }
-    let longer = (shortest.0.len()..DIGITS_MAX).map(|behind| scientific(&format!("{number:.behind$e}")));
-    longer.into_iter().find(|longer| is_between(longer, number)).unwrap_or(shortest)
+    let nearest = |digits: usize| scientific(&format!("{number:.behind$e}", behind = digits - 1));
+    let candidates = [nearest(shortest.0.len()), shortest.clone()].into_iter();
+    let mut candidates = candidates.chain((shortest.0.len() + 1..=DIGITS_MAX).map(nearest));
+    candidates.find(|decimal| is_between(decimal, number)).unwrap_or(shortest)
 }
 
 /// The digits and the exponent of a number as Rust writes it, as in `1.25e-7`.
@@ -96,13 +98,15 @@ mod tests {
             (0.0001, "0.0001"),
             (-0.000_012_5, "-1.25e-05"),
             (1.797_693_134_862_315_7e308, "1.7976931348623157e+308"),
-            // Exactly in the middle of two doubles.
+            // As near to a decimal of as many digits that ends with 3.
+            (2_f64.powi(-25), "2.9802322387695312e-08"),
+            // Exactly in the middle between two doubles.
             (1e23, "9.999999999999999e+22"),
             (9_007_199_254_740_992.0, "9.007199254740992e+15"),
         ] {
             assert_eq!(float(number, false), text);
         }
-        for (number, text) in [(1e6, "1e+06"), (123_456.0, "123456"), (1e-45, "1e-45"), (0.1, "0.1")] {
+        for (number, text) in [(1e6, "1e+06"), (123_456.0, "123456"), (1e-45, "1e-45"), (1e23, "1e+23")] {
             assert_eq!(float(number, true), text);
         }
     }
