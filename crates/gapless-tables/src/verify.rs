@@ -7,8 +7,11 @@
 mod ahead;
 mod by_keys;
 mod checked_copy;
+mod keys;
 mod listing;
+mod looks;
 mod run;
+mod steps;
 mod suspects;
 mod verdict;
 mod walk;
