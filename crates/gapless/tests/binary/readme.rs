@@ -1,4 +1,4 @@
-//! The recipe of the README: its own commands, typed into terminals as somebody would.
+//! The recipes of the README: their own commands, typed into terminals as somebody would.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use gapless_testkit::{ANVIL_PACKAGE, anvil_command, free_port, poll_until, tied_command};
+use gapless_testkit::{ANVIL_PACKAGE, Postgres, anvil_command, free_port, poll_until, tied_command};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 // Chain behaviour 7
 #[test]
 fn the_recipe_for_a_chain_shows_transfers_and_takes_them_back() {
-    let blocks = recipe();
+    let blocks = recipe("### Events of a chain\n");
     let [npx, serve, tail, browser, send, reorg] = &blocks[..] else { panic!("{blocks:#?}") };
     let desk = Desk::new();
     let _node = desk.terminal(npx);
@@ -52,10 +52,28 @@ fn the_recipe_for_a_chain_shows_transfers_and_takes_them_back() {
     source.says(&["event:", "revoke"]);
 }
 
-/// The blocks of code of the recipe, in their order.
-fn recipe() -> Vec<String> {
-    let (_, section) = README.split_once("### Events of a chain\n").unwrap();
-    let (section, _) = section.split_once("\n#### ").unwrap();
+// Table behaviour 7
+#[test]
+fn the_recipe_for_a_table_copies_it_and_finds_what_was_spoiled() {
+    let blocks = recipe("### Rows of a table\n");
+    let [serve, replicate, use_it] = &blocks[..] else { panic!("{blocks:#?}") };
+    let postgres = Postgres::start().unwrap();
+    let desk = Desk { database: SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())), ..Desk::new() };
+    let _server = desk.terminal(serve);
+    let is_up = || Ok(TcpStream::connect(desk.server).is_ok().then_some(()));
+    poll_until(PATIENCE, is_up).unwrap().expect("the server listens");
+    let replicator = desk.terminal(replicate);
+    replicator.says(&["the target is ready"]);
+    let user = desk.terminal(use_it);
+    user.says(&["orders", "equal", "10,000 rows"]);
+    user.says(&["row 7 is missing"]);
+    user.says(&["orders", "equal", "10,000 rows"]);
+}
+
+/// The blocks of code of a recipe, in their order.
+fn recipe(heading: &str) -> Vec<String> {
+    let (_, section) = README.split_once(heading).unwrap();
+    let section = section.split("\n###").next().unwrap();
     let fenced = section.split("\n```").skip(1).step_by(2);
     fenced.map(|block| block.split_once('\n').unwrap().1.to_owned() + "\n").collect()
 }
@@ -65,12 +83,13 @@ struct Desk {
     folder: TempDir,
     node: SocketAddr,
     server: SocketAddr,
+    database: SocketAddr,
 }
 
 impl Desk {
     fn new() -> Self {
-        let [node, server] = [(); 2].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
-        let desk = Self { folder: TempDir::new().unwrap(), node, server };
+        let [node, server, database] = [(); 3].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
+        let desk = Self { folder: TempDir::new().unwrap(), node, server, database };
         // Does what npm does, without the network.
         let anvil = anvil_command().unwrap();
         let npx =
@@ -107,8 +126,13 @@ impl Desk {
             .stderr(Stdio::null());
         let mut process = shell.spawn().unwrap();
         let (input, lines) = (process.stdin.take().unwrap(), lines_of(&mut process));
-        let addresses = [("127.0.0.1:8545", self.node), ("127.0.0.1:7700", self.server)];
+        let addresses = [
+            ("127.0.0.1:8545", self.node.to_string()),
+            ("127.0.0.1:7700", self.server.to_string()),
+            ("127.0.0.1/", format!("{}/", self.database)),
+        ];
         let mut terminal = Terminal { process, input, lines, addresses };
+        terminal.type_in("exec 2>&1\n");
         terminal.type_in(commands);
         terminal
     }
@@ -125,14 +149,16 @@ struct Terminal {
     process: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    addresses: [(&'static str, SocketAddr); 2],
+    /// What stands in the README, and what is meant here.
+    addresses: [(&'static str, String); 3],
 }
 
 impl Terminal {
     fn type_in(&mut self, commands: &str) {
-        let commands = self.addresses.iter().fold(commands.to_owned(), |commands, (documented, own)| {
-            commands.replace(documented, &own.to_string())
-        });
+        let commands = self
+            .addresses
+            .iter()
+            .fold(commands.to_owned(), |commands, (documented, own)| commands.replace(documented, own));
         self.input.write_all(commands.as_bytes()).unwrap();
     }
 
