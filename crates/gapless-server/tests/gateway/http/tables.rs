@@ -14,7 +14,7 @@ const SYNC: &str = "/v1/tables/orders/sync";
 /// A gateway that reads a table of orders for others.
 pub(crate) struct Counter {
     pub(crate) api: Api,
-    pub(crate) shop: Shop,
+    shop: Shop,
 }
 
 impl Counter {
