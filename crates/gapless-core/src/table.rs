@@ -7,6 +7,7 @@
 //! Those who follow one table share what one reader finds, the [`TableTail`]; each of them is a [`TableFollower`].
 
 mod cursor;
+mod floor;
 mod follower;
 mod snapshot;
 mod tail;
@@ -14,6 +15,7 @@ mod tail;
 mod tests;
 
 pub use cursor::{Mark, Place, StepEnd, TableCursor, TableStep};
+pub use floor::Floor;
 pub use follower::{FollowerStep, TableFollower};
 pub use snapshot::{Snapshot, SnapshotError};
 pub use tail::{Boundary, Found, TableTail};

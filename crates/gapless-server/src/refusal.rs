@@ -125,10 +125,10 @@ fn status_of(code: ErrorCode) -> StatusCode {
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::CursorAhead
         | ErrorCode::EpochChanged
-        | ErrorCode::CursorExpired
         | ErrorCode::KeyConflict
         | ErrorCode::MissingParent
         | ErrorCode::DeepReorg => StatusCode::CONFLICT,
+        ErrorCode::CursorExpired => StatusCode::GONE,
         ErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -239,6 +239,7 @@ impl From<SourceError> for Refusal {
             SourceError::Cursor(
                 CursorError::OtherCluster | CursorError::OtherIncarnation | CursorError::OtherMeaning,
             ) => ErrorCode::EpochChanged,
+            SourceError::Cursor(CursorError::Expired { .. }) => ErrorCode::CursorExpired,
             SourceError::Request(_) => ErrorCode::BadRequest,
             SourceError::Crowded
             | SourceError::Setup(_)

@@ -14,6 +14,7 @@ mod wire;
 pub use gapless_postgres::Bell;
 pub use served::{DeclaredTables, Served, Tables, TablesError};
 pub use source::install::{Lack, install, lacks, uninstall};
+pub use source::purge::{Purged, purge};
 pub use source::{
     Change, Changes, CursorError, CursorKeys, Form, KeyedRows, Moment, OpenError, PAGE_ROWS_MAX, Page,
     PageRequest, SetupError, Source, SourceError, TableConfig,

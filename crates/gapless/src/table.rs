@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use gapless_tables::{DeclaredTables, TableConfig, install, lacks, uninstall};
+use gapless_tables::{DeclaredTables, Purged, TableConfig, install, lacks, purge, uninstall};
 
 use crate::output::say;
 use crate::tables_file;
@@ -28,6 +29,14 @@ enum Command {
         /// Also make the indexes, without locking anybody out; that takes a while for large tables
         #[arg(long)]
         index: bool,
+    },
+    /// Delete the notes of rows that were deleted long ago, a few at a time while others write and read; for a job that runs every day
+    Purge {
+        #[command(flatten)]
+        which: Which,
+        /// How long ago the rows were deleted whose notes go, as in `30d`. Who hasn't read for so long has to begin anew, and is told so
+        #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+        older_than: Duration,
     },
     /// Take away what `install` has added, but for the index of cursor and key
     Uninstall(Which),
@@ -59,6 +68,13 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                     if !index {
                         check_one(&url, table).await?;
                     }
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            Command::Purge { which, older_than } => {
+                for (url, table) in which.tables()? {
+                    let name = table.name.clone();
+                    tell_purged(&name, &purge(&url, table, older_than).await?)?;
                 }
                 Ok(ExitCode::SUCCESS)
             }
@@ -98,6 +114,15 @@ fn tell(table: &TableConfig, done: &[String]) -> anyhow::Result<()> {
         say(format_args!("{}: {statement}", table.name))?;
     }
     Ok(())
+}
+
+fn tell_purged(table: &str, purged: &Purged) -> anyhow::Result<()> {
+    match purged {
+        Purged { notes, up_to: Some(up_to) } => {
+            say(format_args!("{table}: notes of deleted rows that were purged: {notes}, up to {up_to}"))
+        }
+        Purged { up_to: None, .. } => say(format_args!("{table}: nothing to purge")),
+    }
 }
 
 impl Which {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Snapshot;
+use super::{Floor, Snapshot};
 
 /// A place in an order of rows: a number, and the row's key behind that. Only the database compares keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +158,19 @@ impl TableCursor {
     /// Whether nothing has ended since the last pass, so that a pass of this mark would be empty.
     pub fn is_through_at(&self, mark: &Mark) -> bool {
         self.pass.is_none() && self.base.as_ref().is_some_and(|base| base.snapshot == mark.snapshot)
+    }
+
+    /// Whether its reader lacks nothing of what was purged. That has to be asked before a step is noted, and of a floor that isn't older
+    /// than what the step has read.
+    pub fn has_passed(&self, floor: &Floor) -> bool {
+        match (&self.base, &self.reached) {
+            (Some(base), _) => floor.is_within(&base.snapshot),
+            // Who asked for deletes from some time on has them up to where they are.
+            (None, Some(reached)) if self.is_replay => reached.at > floor.at,
+            // Its reader holds only rows of the first pass, and what was deleted when that began isn't among them. What was deleted
+            // since matters to the next pass.
+            (None, _) => true,
+        }
     }
 
     /// Whether a pass is under way, so that there is more to read at once.

@@ -1,225 +1,18 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use self::model::{Action, CAREFUL, Care, Database, follow};
 use super::*;
 
 mod followers;
-
-/// A table as a database has it: transactions that begin, write and end, in any order.
-#[derive(Default)]
-struct Database {
-    clock: i64,
-    next_xid: u64,
-    open: Vec<Transaction>,
-    /// Key, and of the newest version that is committed: its cursor column, its transaction, and how often the row has changed.
-    rows: BTreeMap<u8, Row>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
-    at: i64,
-    xid: u64,
-    version: u32,
-}
-
-struct Transaction {
-    began: i64,
-    xid: Option<u64>,
-    keys: BTreeSet<u8>,
-}
-
-#[derive(Debug, Clone)]
-enum Action {
-    Begin,
-    Write {
-        transaction: usize,
-        key: u8,
-    },
-    End {
-        transaction: usize,
-        commits: bool,
-    },
-    /// Of the rows behind the cursor, only so many are looked at.
-    Read {
-        limit: usize,
-        looked_at_max: usize,
-    },
-}
-
-/// What a reader has of each key.
-type Held = BTreeMap<u8, Row>;
-/// A row as it has become, and the cursor behind it.
-type Change = ((u8, Row), TableCursor);
-
-impl Database {
-    fn snapshot(&self) -> Snapshot {
-        let mut in_flight: Vec<u64> = self.open.iter().filter_map(|open| open.xid).collect();
-        in_flight.sort_unstable();
-        let xmin = in_flight.first().copied().unwrap_or(self.next_xid);
-        let listed: Vec<String> = in_flight.iter().map(u64::to_string).collect();
-        format!("{xmin}:{}:{}", self.next_xid, listed.join(",")).parse().unwrap()
-    }
-
-    fn act(&mut self, action: &Action) {
-        self.clock += 1;
-        match *action {
-            Action::Begin => {
-                self.open.push(Transaction { began: self.clock, xid: None, keys: BTreeSet::new() });
-            }
-            Action::Write { transaction, key } if !self.open.is_empty() => {
-                let index = transaction % self.open.len();
-                // Another transaction that has written the row would have to end first.
-                if self
-                    .open
-                    .iter()
-                    .enumerate()
-                    .any(|(other, open)| other != index && open.keys.contains(&key))
-                {
-                    return;
-                }
-                let next = &mut self.next_xid;
-                let open = &mut self.open[index];
-                open.xid.get_or_insert_with(|| {
-                    *next += 1;
-                    *next - 1
-                });
-                open.keys.insert(key);
-            }
-            Action::End { transaction, commits } if !self.open.is_empty() => {
-                let ended = self.open.swap_remove(transaction % self.open.len());
-                let Some(xid) = ended.xid.filter(|_| commits) else { return };
-                for key in ended.keys {
-                    let version = self.rows.get(&key).map_or(1, |row| row.version + 1);
-                    self.rows.insert(key, Row { at: ended.began, xid, version });
-                }
-            }
-            Action::Write { .. } | Action::End { .. } | Action::Read { .. } => {}
-        }
-    }
-
-    /// Reads a page, as a source does. `sees_late` is false for the strategy that is known to be broken.
-    fn read(
-        &self,
-        cursor: &mut TableCursor,
-        limit: usize,
-        looked_at_max: usize,
-        sees_late: bool,
-    ) -> Vec<(u8, Row)> {
-        let mark = Mark { snapshot: self.snapshot(), oldest_start: None };
-        let page = self.page(cursor, limit, looked_at_max, sees_late, &mark);
-        page.into_iter().map(|(change, _)| change).collect()
-    }
-
-    /// Reads a page of changes with the cursors behind them; if a pass begins with it, that is of a moment. Says whether one did.
-    fn read_up_to(&self, cursor: &mut TableCursor, limit: usize, mark: &Mark) -> (Vec<Change>, bool) {
-        let has_begun = cursor.step() == TableStep::Begin;
-        (self.page(cursor, limit, 100, true, mark), has_begun)
-    }
-
-    fn page(
-        &self,
-        cursor: &mut TableCursor,
-        limit: usize,
-        looked_at_max: usize,
-        sees_late: bool,
-        now: &Mark,
-    ) -> Vec<Change> {
-        let mut page = Vec::new();
-        loop {
-            let room = limit - page.len();
-            let (mut rows, base, mark, is_looked_for) = match cursor.step() {
-                TableStep::Begin => {
-                    if cursor.is_through_at(now) {
-                        return page;
-                    }
-                    cursor.begin(now.clone());
-                    continue;
-                }
-                TableStep::Late { base, mark, up_to, after } => {
-                    let mut rows = self.rows_by(|key, row| {
-                        let is_behind = (row.at, Some(vec![*key])) <= (up_to.at, place_key(up_to));
-                        is_behind.then_some((row.xid as i64, *key))
-                    });
-                    rows.retain(|(place, ..)| after.is_none_or(|after| is_beyond(*place, after)));
-                    (rows, Some(base), mark, sees_late)
-                }
-                TableStep::Forward { base, mark, after, is_initial: _ } => {
-                    let mut rows = self.rows_by(|key, row| Some((row.at, *key)));
-                    rows.retain(|(place, ..)| after.is_none_or(|after| is_beyond(*place, after)));
-                    (rows, base, mark, true)
-                }
-            };
-            let place = |row: &((i64, u8), u8, Row)| Place { at: row.0.0, key: Some(vec![vec![row.0.1]]) };
-            let fence = rows.get(looked_at_max - 1).map(place);
-            rows.truncate(looked_at_max);
-            let is_seen = |row: &Row| base.is_some_and(|base| base.snapshot.has_ended(row.xid));
-            rows.retain(|(.., row)| is_looked_for && mark.snapshot.has_ended(row.xid) && !is_seen(row));
-            let end = match (rows.len() > room, fence) {
-                (true, _) => StepEnd::Full,
-                (false, Some(fence)) => StepEnd::Fence(fence),
-                (false, None) => StepEnd::Through,
-            };
-            rows.truncate(room);
-            let last = rows.last().map(place);
-            for row in rows {
-                let mut behind = cursor.clone();
-                behind.handle_rows(Some(place(&row)), StepEnd::Full);
-                page.push(((row.1, row.2), behind));
-            }
-            if cursor.handle_rows(last, end) {
-                return page;
-            }
-        }
-    }
-
-    fn rows_by(&self, place: impl Fn(&u8, &Row) -> Option<(i64, u8)>) -> Vec<((i64, u8), u8, Row)> {
-        let mut rows: Vec<_> =
-            self.rows.iter().filter_map(|(key, row)| Some((place(key, row)?, *key, *row))).collect();
-        rows.sort_unstable_by_key(|(place, ..)| *place);
-        rows
-    }
-}
-
-fn place_key(place: &Place) -> Option<Vec<u8>> {
-    place.key.as_ref().map(|key| key.concat())
-}
-
-fn is_beyond((at, key): (i64, u8), place: &Place) -> bool {
-    (at, Some(vec![key])) > (place.at, place_key(place))
-}
-
-/// Reads until nothing is under way, once all transactions have ended.
-fn follow(actions: &[Action], sees_late: bool) -> (Database, Held, Vec<(u8, Row)>) {
-    let (mut database, mut cursor) = (Database { next_xid: 3, ..Database::default() }, TableCursor::new());
-    let mut delivered = Vec::new();
-    for action in actions {
-        match action {
-            Action::Read { limit, looked_at_max } => {
-                delivered.extend(database.read(&mut cursor, *limit, *looked_at_max, sees_late));
-            }
-            action @ (Action::Begin | Action::Write { .. } | Action::End { .. }) => database.act(action),
-        }
-    }
-    while !database.open.is_empty() {
-        database.act(&Action::End { transaction: 0, commits: true });
-    }
-    // One pass that may be under way, and one more.
-    for _ in 0..2 {
-        loop {
-            delivered.extend(database.read(&mut cursor, 2, 3, sees_late));
-            if !cursor.has_more() {
-                break;
-            }
-        }
-    }
-    (database, delivered.iter().copied().collect(), delivered)
-}
+mod model;
 
 fn action() -> impl Strategy<Value = Action> {
+    let write = (any::<usize>(), 0..12_u8, prop::bool::weighted(0.3));
     prop_oneof![
         2 => Just(Action::Begin),
-        4 => (any::<usize>(), 0..12_u8).prop_map(|(transaction, key)| Action::Write { transaction, key }),
+        4 => write.prop_map(|(transaction, key, deletes)| Action::Write { transaction, key, deletes }),
         3 => (any::<usize>(), prop::bool::weighted(0.8))
             .prop_map(|(transaction, commits)| Action::End { transaction, commits }),
         3 => (1..4_usize, 1..8_usize)
@@ -227,15 +20,29 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
+/// The same, and now and then notes of deleted rows are purged.
+fn action_or_purge() -> impl Strategy<Value = Action> {
+    prop_oneof![12 => action(), 1 => (0..4_usize).prop_map(|kept| Action::Purge { kept })]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn whoever_follows_holds_the_table_and_got_no_version_twice(actions in prop::collection::vec(action(), 0..120)) {
-        let (database, held, delivered) = follow(&actions, true);
-        prop_assert_eq!(&held, &database.rows);
-        let versions: BTreeSet<(u8, u32)> = delivered.iter().map(|(key, row)| (*key, row.version)).collect();
-        prop_assert_eq!(versions.len(), delivered.len(), "twice: {:?}", delivered);
+        let (database, follower) = follow(&actions, CAREFUL);
+        prop_assert_eq!(follower.held(), database.live());
+        let versions: BTreeSet<(u8, u32)> =
+            follower.delivered.iter().map(|(key, row)| (*key, row.version)).collect();
+        prop_assert_eq!(versions.len(), follower.delivered.len(), "twice: {:?}", follower.delivered);
+    }
+
+    #[test]
+    fn whatever_is_purged_whoever_follows_holds_the_table_or_begins_anew(
+        actions in prop::collection::vec(action_or_purge(), 0..120)
+    ) {
+        let (database, follower) = follow(&actions, CAREFUL);
+        prop_assert_eq!(follower.held(), database.live());
     }
 
     #[test]
@@ -277,32 +84,69 @@ fn without_looking_for_late_rows_some_are_lost() {
     let late = [
         Action::Begin,
         Action::Begin,
-        Action::Write { transaction: 1, key: 2 },
+        Action::Write { transaction: 1, key: 2, deletes: false },
         Action::End { transaction: 1, commits: true },
         Action::Read { limit: 3, looked_at_max: 100 },
-        Action::Write { transaction: 0, key: 1 },
+        Action::Write { transaction: 0, key: 1, deletes: false },
         Action::End { transaction: 0, commits: true },
         Action::Read { limit: 3, looked_at_max: 100 },
     ];
-    let (database, held, _) = follow(&late, false);
-    assert_eq!((held.len(), database.rows.len()), (1, 2));
-    let (database, held, _) = follow(&late, true);
-    assert_eq!(held, database.rows);
+    let (database, follower) = follow(&late, Care { looks_for_late: false, ..CAREFUL });
+    assert_eq!((follower.held().len(), database.rows.len()), (1, 2));
+    let (database, follower) = follow(&late, CAREFUL);
+    assert_eq!(follower.held(), database.live());
+}
+
+const SOME_DELETED: [Action; 9] = [
+    Action::Begin,
+    Action::Write { transaction: 0, key: 1, deletes: false },
+    Action::Write { transaction: 0, key: 2, deletes: false },
+    Action::End { transaction: 0, commits: true },
+    Action::Read { limit: 1, looked_at_max: 100 },
+    Action::Begin,
+    Action::Write { transaction: 0, key: 1, deletes: true },
+    Action::End { transaction: 0, commits: true },
+    Action::Purge { kept: 0 },
+];
+
+#[test]
+fn who_does_not_mind_what_was_purged_keeps_rows_that_are_gone() {
+    let (database, follower) = follow(&SOME_DELETED, Care { minds_floor: false, ..CAREFUL });
+    assert_eq!((follower.held().len(), database.live().len()), (2, 1));
+    let (database, follower) = follow(&SOME_DELETED, CAREFUL);
+    assert_eq!((follower.held(), follower.times_expired), (database.live(), 1));
+}
+
+#[test]
+fn who_has_passed_what_is_purged_goes_on_and_so_does_who_begins_later() {
+    let mut actions = SOME_DELETED.to_vec();
+    for _ in 0..2 {
+        actions.insert(8, Action::Read { limit: 3, looked_at_max: 100 });
+    }
+    let (database, follower) = follow(&actions, CAREFUL);
+    assert_eq!((follower.held(), follower.times_expired), (database.live(), 0));
+
+    let at = database.floor.as_ref().unwrap().at;
+    let read = |begins| database.read(&mut TableCursor::since(begins), 3, 100, CAREFUL);
+    assert_eq!(read(at), None);
+    assert_eq!(read(at + 1), Some(vec![]));
 }
 
 #[test]
 fn exactly_as_many_rows_as_were_asked_for_leave_nothing_more() {
-    let mut database = Database { next_xid: 3, ..Database::default() };
+    let mut database = Database::new();
     database.act(&Action::Begin);
     for key in 0..4 {
-        database.act(&Action::Write { transaction: 0, key });
+        database.act(&Action::Write { transaction: 0, key, deletes: false });
     }
     database.act(&Action::End { transaction: 0, commits: true });
-    let mut cursor = TableCursor::new();
-    assert_eq!((database.read(&mut cursor, 4, 100, true).len(), cursor.has_more()), (4, false));
-    assert_eq!((database.read(&mut cursor, 4, 100, true).len(), cursor.has_more()), (0, false));
-    let mut since = TableCursor::since(database.rows[&0].at + 1);
-    assert_eq!((database.read(&mut since, 4, 100, true).len(), since.has_more()), (0, false));
+    let begins = [TableCursor::new(), TableCursor::since(database.rows[&0].at + 1)];
+    for (mut cursor, comes) in begins.into_iter().zip([4, 0]) {
+        for rows in [comes, 0] {
+            let page = database.read(&mut cursor, 4, 100, CAREFUL).unwrap();
+            assert_eq!((page.len(), cursor.has_more()), (rows, false));
+        }
+    }
 }
 
 #[test]

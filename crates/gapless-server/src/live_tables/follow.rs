@@ -183,6 +183,7 @@ pub(super) fn lost(error: &CursorError) -> Option<TopicResetReason> {
         CursorError::OtherCluster | CursorError::OtherIncarnation | CursorError::OtherMeaning => {
             Some(TopicResetReason::EpochChanged)
         }
+        CursorError::Expired { .. } => Some(TopicResetReason::CursorExpired),
     }
 }
 

@@ -213,13 +213,14 @@ impl Replicator {
         Ok(position)
     }
 
-    /// Whether the server goes on from the cursor of a position.
+    /// Whether the server goes on from the cursor of a position. If it doesn't because deletes aren't known any more, that is a fault: no
+    /// time to read again from brings those.
     async fn is_good(&mut self, position: &Position) -> Result<bool, SourceFault> {
         let Some(cursor) = position.cursor.as_deref() else { return Ok(true) };
         let question = Question { cursor: Some(cursor), since: None, limit: 1, wait_ms: 0 };
         match self.source.page(&question, self.sink.values()).await {
             Ok(_) => Ok(true),
-            Err(fault) if fault.is_about_the_cursor() => Ok(false),
+            Err(fault) if fault.is_about_the_cursor() && !fault.is_expired() => Ok(false),
             Err(fault) => Err(fault),
         }
     }

@@ -68,6 +68,11 @@ impl SourceFault {
         }
     }
 
+    /// Whether what the server doesn't know any more can't be made up for by reading again from some time on.
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::Refused { code: ErrorCode::CursorExpired, .. })
+    }
+
     /// How long the server wants to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -89,6 +94,8 @@ mod tests {
         assert!(!refused(ErrorCode::EpochChanged).is_retryable());
         assert!(refused(ErrorCode::CursorExpired).is_about_the_cursor());
         assert!(!refused(ErrorCode::Forbidden).is_about_the_cursor());
+        assert!(refused(ErrorCode::CursorExpired).is_expired());
+        assert!(!refused(ErrorCode::EpochChanged).is_expired());
         assert!(SourceFault::Page(PageError::Cut).is_retryable());
         assert!(!SourceFault::Page(PageError::Op { index: 0 }).is_retryable());
     }

@@ -27,6 +27,15 @@ impl CursorKind {
         }
     }
 
+    /// Its name in SQL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Timestamptz => "timestamptz",
+            Self::Timestamp => "timestamp",
+            Self::Date => "date",
+        }
+    }
+
     /// Reads a value of the database.
     pub(crate) fn number(self, raw: &[u8]) -> Option<i64> {
         match self {

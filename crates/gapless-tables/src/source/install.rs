@@ -79,7 +79,7 @@ pub(super) async fn check(client: &Client, table: &SourceTable) -> Result<(), Se
     Err(SetupError::Wrong { table: table.config.name.clone(), problem: problems.join("; ") })
 }
 
-async fn find(client: &Client, config: TableConfig) -> Result<SourceTable, OpenError> {
+pub(super) async fn find(client: &Client, config: TableConfig) -> Result<SourceTable, OpenError> {
     let found = catalog::find(client, &config).await.map_err(SourceError::from)?;
     Ok(SourceTable::new(config, found))
 }
@@ -111,6 +111,15 @@ const SEES_OTHERS: &str = "
 
 fn begins_with(row: &Row, columns: &[String]) -> bool {
     row.get::<_, Vec<String>>(0).starts_with(columns)
+}
+
+/// Whether there is a place to note what is purged of the notes of deleted rows; one that was installed long ago has none.
+pub(super) async fn notes_what_is_purged(
+    client: &Client,
+    table: &SourceTable,
+) -> Result<bool, tokio_postgres::Error> {
+    let row = client.query_one(HAS_TABLE, &[&table.purged]).await?;
+    row.try_get(0)
 }
 
 async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, SetupError> {
@@ -176,6 +185,8 @@ async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, 
         if !has_table || !is_of_this_key || !ddl::NOTES.iter().all(|name| has_trigger(name)) {
             let remedy = format!("{}, or declare `deletes = \"soft\"` or `\"none\"`", by_install());
             lack("deletes aren't noted", remedy);
+        } else if !notes_what_is_purged(client, table).await? {
+            lack("nothing says what was purged of the notes of deleted rows", by_install());
         }
     }
     Ok(lacks)

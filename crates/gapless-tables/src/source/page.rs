@@ -8,12 +8,11 @@ use gapless_core::{Place, StepEnd, TableCursor, TableStep};
 use tokio_postgres::{Client, Row};
 
 use super::changes::key_digest;
-use super::cursor_kind::CursorKind;
 use super::encoding::{Encoder, Form};
 use super::marks::Moment;
 use super::raw::Raw;
 use super::statements::{self, LEADING, Reading, Statement};
-use super::{Source, SourceError};
+use super::{Source, SourceError, floor};
 use crate::wire::PageHead;
 
 /// A page ends behind the row that reaches so many bytes.
@@ -169,15 +168,16 @@ impl Source {
                 }
                 continue;
             };
-            // The name is asked for behind the rows: whatever it means then, it meant while they were read.
+            // Asked behind the rows, so that whatever it tells held while they were read.
             let page = client.prepare_cached(&statement.sql).await.map_err(|error| self.refused(error))?;
-            let name = client.prepare_cached(NAMED_TABLE).await?;
-            let (read, same) = tokio::join!(
+            let behind = client.prepare_cached(&floor::statement(&self.table)).await;
+            let behind = behind.map_err(|error| self.refused(error))?;
+            let (read, checked) = tokio::join!(
                 biased;
                 self.read(&client, &page, &statement, room, cursor, filling),
-                self.is_same(&client, &name),
+                self.check_behind(&client, &behind, cursor),
             );
-            let read = match same.and(read) {
+            let read = match checked.and(read) {
                 Ok(read) => read,
                 Err(error) => {
                     // What it has prepared may not fit the table any more.
@@ -292,11 +292,7 @@ impl Source {
     }
 
     async fn parse(&self, client: &Client, since: &str) -> Result<i64, SourceError> {
-        let kind = match self.table.found.cursor_kind {
-            CursorKind::Timestamptz => "timestamptz",
-            CursorKind::Timestamp => "timestamp",
-            CursorKind::Date => "date",
-        };
+        let kind = self.table.found.cursor_kind.name();
         let parsed = client.query_one(&format!("SELECT $1::text::{kind}"), &[&since]).await;
         let row = parsed.map_err(|error| match error.as_db_error() {
             Some(_) => SourceError::Request(format!(

@@ -26,6 +26,8 @@ pub(crate) struct SourceTable {
     pub(crate) relation: String,
     /// The table of deleted keys, quoted.
     pub(crate) tombstones: Option<String>,
+    /// The table that says what was purged of those, quoted.
+    pub(crate) purged: Option<String>,
     /// A row that meets this condition counts as there; others count as deleted.
     pub(crate) live: Option<String>,
     pub(crate) description: TableDescription,
@@ -55,11 +57,14 @@ impl SourceTable {
             types: found.types.clone(),
         };
         let subject = Subject { table: config.name.clone(), cluster: found.cluster, oid: found.oid, meaning };
-        let tombstones = (config.deletes == Deletes::Tombstones).then(|| tombstones(&source));
+        let is_noted = config.deletes == Deletes::Tombstones;
+        let tombstones = is_noted.then(|| tombstones(&source));
+        let purged = is_noted.then(|| purged(&source));
         let live = live(&config);
         Self {
             relation: qualified(&source.schema, &source.table),
             tombstones,
+            purged,
             live,
             description,
             subject,
@@ -82,6 +87,11 @@ pub(crate) fn tombstones(source: &SourceName) -> String {
 /// Its name.
 pub(crate) fn tombstones_name(table: &str) -> String {
     name_of(table, "deleted")
+}
+
+/// The table that says what was purged of the deleted keys, beside the table itself.
+pub(crate) fn purged(source: &SourceName) -> String {
+    qualified(&source.schema, &name_of(&source.table, "purged"))
 }
 
 /// The name of something that belongs to a table, shortened where it would be too long.

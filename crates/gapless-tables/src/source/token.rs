@@ -51,6 +51,15 @@ pub enum CursorError {
          was away for a while; begin anew without a cursor"
     )]
     OtherMeaning,
+    /// What it needs of the notes of deleted rows isn't there any more.
+    #[error(
+        "the notes of rows that were deleted up to {purged_up_to} were purged, and the cursor may not have passed them all, so that a copy \
+         would keep rows that are gone; begin anew without a cursor, into an empty copy (a `since` must be later than that)"
+    )]
+    Expired {
+        /// The highest value of the cursor column among what was purged, as PostgreSQL writes it.
+        purged_up_to: String,
+    },
 }
 
 /// The first byte, so that later forms can be told from this one.

@@ -9,6 +9,7 @@ mod keys;
 mod late;
 mod paging;
 mod plans;
+mod purge;
 mod setup;
 
 mod shop;

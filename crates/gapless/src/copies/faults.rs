@@ -7,6 +7,12 @@ use gapless_tables::replicate::{Fault, RunError, SourceFault};
 pub(crate) fn with_hint(error: &RunError) -> String {
     let RunError::Stopped(Fault::Source(fault)) = error else { return chain(error) };
     let said = chain(error);
+    if fault.is_expired() {
+        return format!(
+            "{said}\n`gapless replicate --anew` takes the copy away and makes it again; if it is only that `--since` asked for a time too long \
+             ago, ask for a later one, or for `-infinity`, which brings all rows and leaves deletes to the copy's own cursor"
+        );
+    }
     if fault.is_about_the_cursor() {
         return format!(
             "{said}\n`gapless replicate --since TIME` reads again what was changed from then on; with `--anew` it takes the copy away and makes it again"

@@ -194,6 +194,37 @@ fn a_cursor_that_means_nothing_any_more_stops_the_copy_with_what_to_do() {
     shop.assert_equal("orders");
 }
 
+// Table behaviour 9
+#[test]
+fn a_copy_that_was_not_fed_until_deletes_were_purged_stops_and_is_made_anew() {
+    let shop = Shop::with(ORDERS, &["orders"]);
+    let file = shop.folder.path().join("tables.toml");
+    let purge = |age: &str| run(&["table", "purge", file.to_str().unwrap(), "--older-than", age]);
+    shop.source.execute(THREE);
+    shop.copy("orders", &[]).printed();
+    shop.source.execute("DELETE FROM orders WHERE id = 3");
+    assert!(purge("30d").printed().contains("orders: nothing to purge"));
+    shop.copy("orders", &[]).printed();
+    assert!(purge("0s").printed().contains("orders: notes of deleted rows that were purged: 1, up to "));
+    shop.source.execute("DELETE FROM orders WHERE id = 2");
+    shop.copy("orders", &[]).printed();
+    shop.assert_equal("orders");
+
+    shop.source.execute("DELETE FROM orders WHERE id = 1; INSERT INTO orders VALUES (4, 'new', now())");
+    purge("0s").printed();
+    for arguments in [&[][..], &["--since", "2026-01-02"]] {
+        let stopped = shop.copy("orders", arguments);
+        assert_eq!(stopped.code, Some(1), "{stopped}");
+        assert!(
+            stopped.stderr.contains("CURSOR_EXPIRED") && stopped.stderr.contains("`--anew`"),
+            "{stopped}"
+        );
+        assert_eq!(shop.target.query("SELECT id FROM orders"), ["1"]);
+    }
+    shop.copy("orders", &["--anew"]).printed();
+    shop.assert_equal("orders");
+}
+
 #[test]
 fn many_tables_are_copied_by_one_file() {
     let users = ORDERS.replace("orders", "users");

@@ -318,8 +318,8 @@ async fn a_page_from_where_none_can_be_is_refused_with_the_reason() {
     backend.post(BLOCKS, &blocks).await.done();
     server.admin().post("/v1/admin/chains/1/trim", &json!({"below": 3})).await.done();
     for (query, status, code) in [
-        ("topics=chain:1:transfers&cursor=1:1:0:1", 409, "CURSOR_EXPIRED"),
-        ("topics=chain:1:transfers&cursor=1:1:0", 409, "CURSOR_EXPIRED"),
+        ("topics=chain:1:transfers&cursor=1:1:0:1", 410, "CURSOR_EXPIRED"),
+        ("topics=chain:1:transfers&cursor=1:1:0", 410, "CURSOR_EXPIRED"),
         ("topics=chain:1:transfers&cursor=1:2:0:9", 409, "CURSOR_AHEAD"),
         ("topics=chain:1:transfers&cursor=1:9:0", 409, "CURSOR_AHEAD"),
         ("topics=chain:1:transfers&cursor=2:1:0:1", 400, "BAD_REQUEST"),

@@ -1,5 +1,6 @@
 //! Tables over HTTP, from a real PostgreSQL.
 
+use gapless_tables::{TableConfig, purge};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -134,6 +135,21 @@ async fn a_cursor_that_can_not_be_used_is_named_and_nothing_is_read() {
     counter.shop.install().await;
     let message = backend.post(SYNC, &json!({ "cursor": cursor })).await.refused(409, "EPOCH_CHANGED");
     assert!(message.contains("begin anew"), "{message}");
+}
+
+// Table behaviour 9
+#[tokio::test]
+async fn a_cursor_that_has_not_passed_what_was_purged_is_told_to_begin_anew() {
+    let counter = Counter::start().await;
+    let backend = counter.api.service();
+    counter.execute("INSERT INTO orders (id, updated_at) VALUES (1, now()), (2, now())").await;
+    let cursor = backend.post(SYNC, &json!({})).await.done()["next_cursor"].as_str().unwrap().to_owned();
+    counter.execute("DELETE FROM orders WHERE id = 1").await;
+    purge(&counter.shop.url, TableConfig::new("orders"), std::time::Duration::ZERO).await.unwrap();
+    let message = backend.post(SYNC, &json!({ "cursor": cursor })).await.refused(410, "CURSOR_EXPIRED");
+    assert!(message.contains("begin anew without a cursor"), "{message}");
+    let anew = backend.post(SYNC, &json!({})).await.done();
+    assert_eq!(anew["records"].as_array().unwrap().len(), 1);
 }
 
 // Table behaviour 11

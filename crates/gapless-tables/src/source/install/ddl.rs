@@ -1,8 +1,9 @@
 //! The statements that install and remove.
 
 use crate::quoting::{identifier, literal, qualified};
-use crate::source::cursor_kind::CursorKind;
-use crate::source::table::{CHANNEL_PREFIX, DELETED_AT, STAMP, SourceTable, name_of, tombstones_name};
+use crate::source::table::{
+    CHANNEL_PREFIX, DELETED_AT, STAMP, SourceTable, name_of, purged, tombstones_name,
+};
 use crate::wire::{Column, Deletes};
 
 /// The trigger that stamps rows.
@@ -78,7 +79,7 @@ impl<'a> Ddl<'a> {
         statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("stamp")));
         statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("note")));
         statements.push(format!("DROP FUNCTION IF EXISTS {}()", self.function("note_all")));
-        statements.push(format!("DROP TABLE IF EXISTS {}", self.tombstones()));
+        statements.push(format!("DROP TABLE IF EXISTS {}, {}", self.tombstones(), self.purged()));
         statements.push(self.unstamping());
         statements
     }
@@ -144,11 +145,7 @@ impl<'a> Ddl<'a> {
         let key_list = key.join(", ");
         let old: Vec<String> = key.iter().map(|name| format!("OLD.{name}")).collect();
         let new: Vec<String> = key.iter().map(|name| format!("NEW.{name}")).collect();
-        let kind = match self.table.found.cursor_kind {
-            CursorKind::Timestamptz => "timestamptz",
-            CursorKind::Timestamp => "timestamp",
-            CursorKind::Date => "date",
-        };
+        let kind = self.table.found.cursor_kind.name();
         let insert = format!("INSERT INTO {tombstones} ({key_list}, {DELETED_AT}, {STAMP})");
         let moment = "pg_catalog.now(), pg_catalog.pg_current_xact_id()";
         let again = format!(
@@ -166,6 +163,7 @@ impl<'a> Ddl<'a> {
         if self.table.found.installed.tombstones.is_some() && !self.table.found.installed.is_of_this_key {
             // It was made for another key, whose cursors aren't taken any more.
             statements.push(format!("DROP TABLE {tombstones}"));
+            statements.push(format!("DROP TABLE IF EXISTS {}", self.purged()));
         }
         statements.extend([
             format!(
@@ -184,6 +182,7 @@ impl<'a> Ddl<'a> {
             ),
             format!("REVOKE EXECUTE ON FUNCTION {note}(), {note_all}() FROM PUBLIC"),
         ]);
+        statements.extend(self.telling_what_was_purged(kind));
         let events = [
             format!("AFTER DELETE ON {relation} FOR EACH ROW EXECUTE FUNCTION {note}()"),
             format!(
@@ -199,6 +198,23 @@ impl<'a> Ddl<'a> {
             statements.push(format!("ALTER TABLE {relation} ENABLE ALWAYS TRIGGER {name}"));
         }
         statements
+    }
+
+    /// What says up to where the notes of deleted rows were purged: nothing at first, and then one row. It holds nothing of any row, so
+    /// that whoever may read the notes needs no other right.
+    fn telling_what_was_purged(&self, kind: &str) -> [String; 2] {
+        let purged = self.purged();
+        [
+            format!(
+                "CREATE TABLE IF NOT EXISTS {purged} (is_one boolean PRIMARY KEY DEFAULT true CHECK (is_one), up_to {kind} NOT NULL, \
+                 last xid8 NOT NULL, ended pg_snapshot NOT NULL, system bigint NOT NULL)"
+            ),
+            format!("GRANT SELECT ON {purged} TO PUBLIC"),
+        ]
+    }
+
+    fn purged(&self) -> String {
+        purged(&self.table.description.source)
     }
 
     fn tombstones(&self) -> String {
