@@ -45,6 +45,21 @@ async fn keys_that_are_equal_without_being_the_same_are_one() {
 }
 
 #[tokio::test]
+async fn copies_that_begin_at_the_same_time_make_what_they_share_once() {
+    let target = Target::postgres().await;
+    let mut begun = tokio::task::JoinSet::new();
+    for n in 0..8 {
+        let mut description = moods(&["sad", "ok"]);
+        description.source.table = format!("Moods {n}");
+        let mut sink = target.sink();
+        begun.spawn(async move { sink.prepare(&description).await });
+    }
+    for begun in begun.join_all().await {
+        assert_eq!(begun.unwrap(), Position::of_a_new_table());
+    }
+}
+
+#[tokio::test]
 async fn schemas_and_types_are_made_and_labels_that_are_new_are_added() {
     let target = Target::postgres().await;
     let mut sink = target.sink();

@@ -11,6 +11,9 @@ use crate::replicate::sink::SinkError;
 use crate::source::STAMP;
 use crate::wire::{SourceName, TableDescription};
 
+/// Copies in one database share a table, schemas and types, and only one may make those.
+const ALONE: &str = "SELECT pg_advisory_xact_lock(hashtextextended('gapless replicas', 0))";
+
 /// Makes or checks the target in one transaction, and tells how far its copy is.
 pub(super) async fn arrange(
     client: &mut Client,
@@ -19,6 +22,7 @@ pub(super) async fn arrange(
     description: &TableDescription,
 ) -> Result<Position, SinkError> {
     let transaction = client.transaction().await.map_err(errors::sink_error)?;
+    transaction.batch_execute(ALONE).await.map_err(errors::sink_error)?;
     make_schema(&transaction, &name.schema).await?;
     state::make(&transaction, &name.schema).await.map_err(errors::sink_error)?;
     let kept = state::lock(&transaction, name).await.map_err(errors::sink_error)?;
