@@ -21,7 +21,7 @@ mod cors;
 mod digests;
 mod entries;
 mod events;
-mod health;
+pub(crate) mod health;
 mod loopback;
 mod members;
 mod openapi;

@@ -13,6 +13,7 @@ mod listener;
 mod live_tables;
 mod mailbox;
 mod meters;
+mod metrics_listener;
 mod page_size;
 mod refusal;
 mod session;
@@ -35,4 +36,5 @@ pub use config::{
     TablesConfig, UpkeepConfig,
 };
 pub use gateway::{Beside, RunError, run};
+pub use metrics_listener::MetricsListener;
 pub use tips::ChainTips;

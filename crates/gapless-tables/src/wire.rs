@@ -66,6 +66,9 @@ pub struct TableDescription {
     pub columns: Vec<Column>,
     /// The types that columns use and that PostgreSQL doesn't have by itself, in an order in which they can be made.
     pub types: Vec<CustomType>,
+    /// About how many rows there are, whatever the filter leaves of them; unknown until the table has been analyzed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_estimate: Option<u64>,
 }
 
 impl TableDescription {

@@ -5,18 +5,21 @@ mod pace;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use gapless_server::LogConfig;
+use gapless_server::{LogConfig, MetricsListener};
 use gapless_tables::replicate::{
     Fault, PostgresSink, ReplicaConfig, Replicator, RunError, Sink, SinkError, SourceClient, SqliteFile,
     SqliteSink,
 };
+use indicatif::MultiProgress;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tracing::info;
 
 use crate::api::install_tls;
 use crate::connection::{block_on, complain};
@@ -46,6 +49,9 @@ pub(crate) struct Arguments {
     /// End when nothing more is there
     #[arg(long)]
     once: bool,
+    /// Serve metrics for Prometheus here, as in 127.0.0.1:7710, at /metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// The most rows of a page
     #[arg(long, value_name = "ROWS", default_value_t = gapless_tables::PAGE_ROWS_MAX, hide = true,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(gapless_tables::PAGE_ROWS_MAX)))]
@@ -63,6 +69,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         logging::start(LogConfig::default());
         install_tls();
         let copies = arguments.flags.copies()?;
+        let mut watched = JoinSet::new();
+        if let Some(address) = arguments.metrics {
+            watched.spawn(listen(address).await?.serve());
+        }
         let mut signals = Signals::catch().context("watching for SIGTERM")?;
         let mut work = JoinSet::new();
         let copies = match connect(copies) {
@@ -73,8 +83,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             }
             Err(error) => return Err(error),
         };
+        let bars = MultiProgress::new();
         for ends in copies {
-            work.spawn(replicate(ends, arguments.config()));
+            work.spawn(replicate(ends, arguments.config(), bars.clone()));
         }
         let mut worst = 0;
         loop {
@@ -91,6 +102,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             }
         }
     })
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<MetricsListener> {
+    let listener = MetricsListener::bind(address)
+        .await
+        .with_context(|| format!("can't listen on {address}; choose another with `--metrics`"))?;
+    journal::describe_metrics();
+    info!(address = %listener.address()?, "serving metrics");
+    Ok(listener)
 }
 
 impl Arguments {
@@ -140,12 +160,12 @@ fn connect(copies: Copies) -> anyhow::Result<Vec<Ends>> {
 }
 
 /// Keeps one copy equal, and tells how it goes. Returns what the process ends with if nothing is worse.
-async fn replicate(ends: Ends, config: ReplicaConfig) -> u8 {
+async fn replicate(ends: Ends, config: ReplicaConfig, bars: MultiProgress) -> u8 {
     let Ends { table, source, sink } = ends;
     let (reports, told) = mpsc::channel(REPORTS_MAX);
     let is_once = config.once;
     let replicator = Replicator::new(source, sink, config, reports);
-    let journal = Journal::new(table.clone()).write_down(told);
+    let journal = Journal::new(table.clone(), bars).write_down(told);
     let (ended, journal) = tokio::join!(replicator.run(), journal);
     match ended {
         Ok(()) => {

@@ -42,10 +42,12 @@ impl Position {
         }
     }
 
-    /// The time to begin at, where there is no cursor yet.
+    /// The time to begin at, where there is no cursor yet. All rows beside a cursor of the copy's own are read as a first pass is: deletes
+    /// are the matter of that cursor, and those of long ago may be purged.
     pub fn since(&self) -> Option<&str> {
-        let replay = self.replay.as_ref()?;
-        replay.cursor.is_none().then_some(replay.since.as_str())
+        let replay = self.replay.as_ref().filter(|replay| replay.cursor.is_none())?;
+        let brings_all_rows = replay.since == EVER && self.cursor.is_some();
+        (!brings_all_rows).then_some(replay.since.as_str())
     }
 
     /// Where the copy is once it holds a page.
@@ -149,8 +151,16 @@ mod tests {
     #[test]
     fn a_new_column_makes_all_rows_come_once_more() {
         let filling = Position::of_a_new_table().after(&head("a", true)).widened();
-        assert_eq!((filling.since(), filling.is_filling), (Some(EVER), false));
+        let replay = Some(Replay { since: EVER.to_owned(), cursor: None });
+        assert_eq!((&filling.replay, filling.is_filling), (&replay, false));
         assert_eq!(Position::of_a_new_table().widened(), Position::of_a_new_table());
+    }
+
+    #[test]
+    fn all_rows_are_read_without_deletes_only_beside_a_cursor_that_brings_those() {
+        let beside = Position { cursor: Some("a".to_owned()), ..Position::default() }.replaying(EVER);
+        assert_eq!((beside.next_cursor(), beside.since()), (None, None));
+        assert_eq!(Position::default().replaying(EVER).since(), Some(EVER));
     }
 
     fn head(next_cursor: &str, has_more: bool) -> PageHead {

@@ -9,6 +9,8 @@ pub enum Report {
     Ready {
         /// Whether the target has rows of an earlier run.
         goes_on: bool,
+        /// About how many rows the table has, if that is known.
+        rows_estimate: Option<u64>,
     },
     /// A page is in the target.
     Applied {
@@ -33,6 +35,8 @@ pub enum Report {
     Failed {
         /// Where.
         side: Side,
+        /// What kind of fault, in a word for metrics.
+        kind: &'static str,
         /// What happened.
         reason: String,
         /// How long until it is tried again.

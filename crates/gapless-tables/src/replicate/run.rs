@@ -129,9 +129,9 @@ impl Replicator {
 
     /// Waits until a fault may have passed, if it may.
     async fn pause_after(&mut self, fault: Fault) -> Result<(), RunError> {
-        let (side, is_retryable, retry_after) = match &fault {
-            Fault::Source(fault) => (Side::Source, fault.is_retryable(), fault.retry_after()),
-            Fault::Target(fault) => (Side::Target, fault.is_retryable(), None),
+        let (side, kind, is_retryable, retry_after) = match &fault {
+            Fault::Source(fault) => (Side::Source, fault.kind(), fault.is_retryable(), fault.retry_after()),
+            Fault::Target(fault) => (Side::Target, fault.kind(), fault.is_retryable(), None),
         };
         if !is_retryable {
             return Err(RunError::Stopped(fault));
@@ -143,7 +143,7 @@ impl Replicator {
         }
         let pause = self.backoff.next_delay().max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
         let reason = fault.to_string();
-        self.tell(Report::Failed { side, reason, pause, failures: self.failures }).await;
+        self.tell(Report::Failed { side, kind, reason, pause, failures: self.failures }).await;
         sleep(pause).await;
         Ok(())
     }
@@ -209,7 +209,7 @@ impl Replicator {
             self.config.since = None;
             position = to;
         }
-        self.tell(Report::Ready { goes_on }).await;
+        self.tell(Report::Ready { goes_on, rows_estimate: description.rows_estimate }).await;
         Ok(position)
     }
 

@@ -54,6 +54,18 @@ pub enum SinkError {
 }
 
 impl SinkError {
+    /// Its name in metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::InUse(_) => "in_use",
+            Self::Misfit(_) => "misfit",
+            Self::Refused(_) => "refused",
+            Self::Repaired => "repaired",
+            Self::Unavailable(_) => "unavailable",
+            Self::Failed(_) => "failed",
+        }
+    }
+
     /// Whether the same may go well later.
     pub fn is_retryable(&self) -> bool {
         match self {

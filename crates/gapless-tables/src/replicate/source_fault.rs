@@ -47,6 +47,17 @@ pub enum SourceFault {
 }
 
 impl SourceFault {
+    /// Its name in metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "unreachable",
+            Self::Refused { .. } => "refused",
+            Self::Strange { .. } => "strange",
+            Self::Page(_) => "broken_page",
+            Self::TooLarge => "too_large",
+        }
+    }
+
     /// Whether the same question may be answered later.
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -20,6 +20,8 @@ pub(crate) struct Found {
     /// All columns that are read, key and cursor among them, in the table's order.
     pub(crate) columns: Vec<Column>,
     pub(crate) types: Vec<CustomType>,
+    /// About how many rows it has, if anybody has counted some.
+    pub(crate) rows_estimate: Option<u64>,
     /// The database that the table is in: another cluster, or another life of it, means other transactions.
     pub(crate) cluster: Cluster,
     /// Whether the server only follows another.
@@ -71,7 +73,11 @@ pub enum SetupError {
 
 const TABLE: &str = "
     SELECT c.oid, c.relkind::text, EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid),
-        c.relpersistence <> 'p', row_security_active(c.oid)
+        c.relpersistence <> 'p', row_security_active(c.oid), (
+            SELECT sum(x.reltuples / nullif(x.relpages, 0) * pg_relation_size(x.oid) / current_setting('block_size')::int)::bigint
+            FROM pg_class x WHERE x.oid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf)
+                AND x.reltuples >= 0
+        )
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relname = $2";
 
@@ -158,6 +164,7 @@ pub(crate) async fn find(client: &Client, config: &TableConfig) -> Result<Found,
     })?;
     let (oid, kind, has_children): (u32, String, bool) = (row.get(0), row.get(1), row.get(2));
     let row_security: bool = row.get(4);
+    let rows_estimate = row.get::<_, Option<i64>>(5).and_then(|rows| u64::try_from(rows).ok());
     if !matches!(kind.as_str(), "r" | "p") {
         return Err(wrong(format!(
             "{} is no table; views and the like have no row versions",
@@ -218,6 +225,7 @@ pub(crate) async fn find(client: &Client, config: &TableConfig) -> Result<Found,
         key,
         columns,
         types: types.iter().map(custom_type).collect(),
+        rows_estimate,
         cluster,
         is_standby,
         is_partitioned,

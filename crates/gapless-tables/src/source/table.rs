@@ -55,6 +55,7 @@ impl SourceTable {
             key: names(&found.key),
             columns: found.columns.clone(),
             types: found.types.clone(),
+            rows_estimate: found.rows_estimate,
         };
         let subject = Subject { table: config.name.clone(), cluster: found.cluster, oid: found.oid, meaning };
         let is_noted = config.deletes == Deletes::Tombstones;

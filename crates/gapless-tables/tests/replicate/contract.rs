@@ -88,7 +88,8 @@ async fn a_new_column_is_added_and_all_rows_come_once_more() {
         let first = page(sink.values(), "a", false, &[Put("1", "one")]);
         sink.apply(&first, &begin, &at("a")).await.unwrap();
         let position = sink.prepare(&with(column("extra", "integer", false))).await.unwrap();
-        assert_eq!((position.since(), position.cursor.as_deref()), (Some("-infinity"), Some("a")));
+        let (replay, cursor) = (position.replay.as_ref().unwrap(), position.cursor.as_deref());
+        assert_eq!((replay.since.as_str(), position.next_cursor(), cursor), ("-infinity", None, Some("a")));
         let unchanged = sink.prepare(&with(column("extra", "integer", false))).await.unwrap();
         assert_eq!(unchanged, position);
     }

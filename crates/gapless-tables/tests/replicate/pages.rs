@@ -22,6 +22,7 @@ pub(crate) fn amounts() -> TableDescription {
         key: vec!["id".to_owned()],
         columns: vec![column("id", "bigint", true), column("note", "text", false)],
         types: Vec::new(),
+        rows_estimate: None,
     }
 }
 

@@ -122,6 +122,26 @@ async fn a_role_that_lacks_a_privilege_is_told_which() {
     shop.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
 }
 
+#[tokio::test]
+async fn about_how_many_rows_there_are_is_known_once_the_table_is_analyzed() {
+    let shop = Shop::with(
+        "CREATE TABLE t (id int, note text, at timestamptz NOT NULL, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+         CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (500); CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (500) TO (9999);
+         CREATE INDEX ON t (at, id)",
+    )
+    .await;
+    shop.execute(ORDERS).await;
+    for (config, name) in [(table(&[], Consistency::Strict), "t"), (orders(Consistency::Strict), "orders")] {
+        install(&shop.url, config.clone(), true).await.unwrap();
+        let estimate = async || shop.open(config.clone()).await.description().rows_estimate;
+        shop.execute(&format!("INSERT INTO {name} SELECT n, 'x', now() FROM generate_series(1, 1000) n"))
+            .await;
+        assert_eq!(estimate().await, None, "{name}");
+        shop.execute(&format!("ANALYZE {name}")).await;
+        assert_eq!(estimate().await, Some(1000), "{name}");
+    }
+}
+
 // Table behaviour 7
 #[tokio::test]
 async fn whoever_may_only_write_the_table_can_still_delete() {

@@ -18,6 +18,7 @@ mod node;
 mod readme;
 mod replicate;
 mod replicate_kills;
+mod replicate_metrics;
 mod send;
 mod serve;
 mod shop;

@@ -143,9 +143,13 @@ impl Following {
 
     /// Waits until its log says something.
     pub(crate) fn wait_for(&self, words: &str) {
-        let says = || Ok(fs::read_to_string(&self.log)?.contains(words).then_some(()));
-        let log = || fs::read_to_string(&self.log).unwrap();
-        poll_until(PATIENCE, says).unwrap().unwrap_or_else(|| panic!("{words:?} isn't in\n{}", log()));
+        let says = || Ok(self.log().contains(words).then_some(()));
+        poll_until(PATIENCE, says).unwrap().unwrap_or_else(|| panic!("{words:?} isn't in\n{}", self.log()));
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
     }
 
     /// Whether it has ended by itself.

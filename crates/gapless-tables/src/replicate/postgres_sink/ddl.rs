@@ -208,6 +208,7 @@ mod tests {
                 column("na\"me", "text", false, Some("pg_catalog.\"C\"".to_owned())),
             ],
             types: Vec::new(),
+            rows_estimate: None,
         }
     }
 }

@@ -146,6 +146,7 @@ mod tests {
             key: vec!["mood".to_owned(), "id".to_owned()],
             columns: vec![column("id", "bigint", true), column("mood", "public.mood", false)],
             types: Vec::new(),
+            rows_estimate: None,
         }
     }
 }
