@@ -17,6 +17,7 @@ struct Behaviours {
 
 const CONVERSATIONS: Behaviours = Behaviours { name: "Behaviour", numbers: 1..=20 };
 const CHAINS: Behaviours = Behaviours { name: "Chain behaviour", numbers: 1..=15 };
+const TABLES: Behaviours = Behaviours { name: "Table behaviour", numbers: 1..=12 };
 
 impl Behaviours {
     fn untested(&self, tree: &Tree) -> Complaints {
@@ -53,7 +54,7 @@ fn numbers_of(range: &str) -> RangeInclusive<u32> {
 
 #[test]
 fn every_behaviour_is_named_by_a_test() {
-    for behaviours in [CONVERSATIONS, CHAINS] {
+    for behaviours in [CONVERSATIONS, CHAINS, TABLES] {
         nothing_to_complain(|tree| behaviours.untested(tree));
     }
 }
@@ -72,14 +73,17 @@ fn behaviours_are_named_in_comments_of_tests_one_by_one_or_together() {
 }
 
 #[test]
-fn the_behaviours_of_chains_are_counted_by_themselves() {
+fn the_behaviours_of_chains_and_of_tables_are_counted_by_themselves() {
     let tree = Tree::of([(
         "crates/a/tests/b.rs",
-        "// Behaviours 1-20\n// Chain behaviours 1-4, 6\n// Chain behaviour 15\nlet x = \"Chain behaviour 5\";\n",
+        "// Behaviours 1-20\n// Chain behaviours 1-4, 6\n// Chain behaviour 15\n// Table behaviours 1-11\nlet x = \"Chain behaviour 5\";\n",
     )]);
     assert_eq!(CHAINS.named(&tree), BTreeSet::from([1, 2, 3, 4, 6, 15]));
     let complaints = CHAINS.untested(&tree);
     assert_eq!(complaints.len(), 9);
     assert!(complaints[0].contains("`// Chain behaviour 5`"), "{}", complaints[0]);
     assert_eq!(CONVERSATIONS.untested(&tree), Complaints::new());
+    let complaints = TABLES.untested(&tree);
+    assert_eq!(complaints.len(), 1);
+    assert!(complaints[0].contains("`// Table behaviour 12`"), "{}", complaints[0]);
 }
