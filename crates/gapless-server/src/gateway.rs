@@ -11,7 +11,7 @@ use gapless_tables::{Served, Tables};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -30,6 +30,8 @@ use crate::{exposition, http, listener, upgrade};
 const LOADING_MAX: usize = 32;
 /// How often measured times are summed up, so that they don't pile up when nobody reads the metrics.
 const METRICS_SUMMED_UP_EVERY: Duration = Duration::from_secs(5);
+/// How often tables are looked at that nobody asks for.
+const TABLES_LOOKED_AT_EVERY: Duration = Duration::from_secs(30);
 
 /// What a gateway has beside its store.
 #[derive(Debug, Default)]
@@ -109,6 +111,11 @@ impl Gateway {
     /// How the chains do that this process follows.
     pub(crate) fn tips(&self) -> &ChainTips {
         &self.tips
+    }
+
+    /// The tables that are read for others.
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// A table that is read for others.
@@ -246,7 +253,21 @@ fn upkeep(gateway: &Gateway, reader: HubReader, news: NewsReceiver) -> JoinSet<(
     tasks.spawn(hub::follow_memberships(hub(), Arc::clone(&gateway.store), times.heads_interval));
     tasks.spawn(hub::sweep(hub(), times.sweep_interval));
     tasks.spawn(sum_up_metrics());
+    tasks.spawn(look_at_tables(gateway.tables.clone()));
     tasks
+}
+
+/// Looks at all tables now and then, so that the log and `/ready` tell of those that can't be read, though nobody asks for them.
+async fn look_at_tables(tables: Tables) {
+    let mut ticks = interval(TABLES_LOOKED_AT_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        for table in tables.iter() {
+            // What is wrong is logged there.
+            table.source().await.ok();
+        }
+    }
 }
 
 async fn sum_up_metrics() {

@@ -245,7 +245,6 @@ impl From<SourceError> for Refusal {
             | SourceError::Setup(_)
             | SourceError::Changed(_)
             | SourceError::Unavailable(_) => {
-                tracing::warn!(%error, "a table can't be read");
                 let message = "the table can't be read at the moment; the server's log has the reason";
                 return Self {
                     retry_after: Some(SOURCE_RETRY_AFTER),

@@ -4,6 +4,7 @@
 //! [`gapless_core::TableCursor`].
 
 mod digest;
+mod health;
 mod quoting;
 pub mod replicate;
 mod served;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gapless_postgres::UrlError;
 use tokio::sync::Mutex;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
+use crate::health::Health;
 use crate::source::pool::SourcePool;
 use crate::source::{Changes, CursorKeys, Moment, Page, PageRequest, Source, SourceError, TableConfig};
 use crate::wire::Consistency;
@@ -25,7 +26,7 @@ pub struct DeclaredTables {
 }
 
 /// The tables that a server reads for others, by their names. The default has none.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Tables(BTreeMap<String, Arc<Served>>);
 
 /// A table that a server reads for others. It is looked up when it is first asked for, and again now and then, since it may change.
@@ -35,6 +36,7 @@ pub struct Served {
     connections: usize,
     keys: CursorKeys,
     looked_up: Mutex<LookedUp>,
+    health: std::sync::Mutex<Health>,
 }
 
 #[derive(Default)]
@@ -69,9 +71,9 @@ impl Tables {
             let pool = SourcePool::new(&url, connections)?;
             for config in configs {
                 let name = config.name.clone();
-                let looked_up = Mutex::default();
-                let served =
-                    Served { config, pool: pool.clone(), connections, keys: keys.clone(), looked_up };
+                let (pool, keys) = (pool.clone(), keys.clone());
+                let (looked_up, health) = (Mutex::default(), std::sync::Mutex::default());
+                let served = Served { config, pool, connections, keys, looked_up, health };
                 if tables.insert(name.clone(), Arc::new(served)).is_some() {
                     return Err(TablesError::Twice(name));
                 }
@@ -102,8 +104,19 @@ impl Served {
         self.config.consistency
     }
 
+    /// Whether it can be read, as far as is known from the last time that somebody looked.
+    pub fn is_readable(&self) -> bool {
+        self.health().is_readable
+    }
+
     /// The table as it is.
     pub async fn source(&self) -> Result<Arc<Source>, SourceError> {
+        let found = self.look_up().await;
+        self.note(&found);
+        found
+    }
+
+    async fn look_up(&self) -> Result<Arc<Source>, SourceError> {
         let mut looked_up = self.looked_up.lock().await;
         match &*looked_up {
             LookedUp::Found(source, at) if at.elapsed() < FOUND_FOR => return Ok(Arc::clone(source)),
@@ -122,9 +135,6 @@ impl Served {
                 Ok(source)
             }
             Err(error) => {
-                if !matches!(&*looked_up, LookedUp::Failed(..)) {
-                    warn!(table = self.name(), %error, "the table can't be read");
-                }
                 *looked_up = LookedUp::Failed(error.to_string(), Instant::now());
                 Err(error)
             }
@@ -152,8 +162,8 @@ impl Served {
         self.ask(|source| async move { source.changes(cursor, limit, up_to.clone()).await }).await
     }
 
-    /// Asks the table. If it turns out to have changed, it is looked up again first.
-    async fn ask<T, A>(&self, question: impl Fn(Arc<Source>) -> A) -> Result<T, SourceError>
+    /// Asks the table. If it turns out to have changed, it is looked up again first. What goes wrong is logged here.
+    pub async fn ask<T, A>(&self, question: impl Fn(Arc<Source>) -> A) -> Result<T, SourceError>
     where
         A: Future<Output = Result<T, SourceError>> + Send,
     {
@@ -165,9 +175,27 @@ impl Served {
                     attempts_left -= 1;
                     *self.looked_up.lock().await = LookedUp::Never;
                 }
-                answer => return answer,
+                answer => {
+                    self.note(&answer);
+                    return answer;
+                }
             }
         }
+    }
+
+    /// Notes how the table is, and tells the log if it can't be read.
+    fn note<T>(&self, answer: &Result<T, SourceError>) {
+        let is_news = self.health().handle_answer(answer.as_ref().err(), Instant::now());
+        let Err(error) = answer else { return };
+        if is_news {
+            warn!(table = self.name(), %error, "the table can't be read; for a minute, more of this is only logged at level debug");
+        } else {
+            debug!(table = self.name(), %error, "a question isn't answered");
+        }
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,7 +12,6 @@ use self::declaration::DELAY_MS_DEFAULT;
 use self::pool::SourcePool;
 use self::statements::{Reading, Values};
 use self::table::SourceTable;
-use crate::quoting::identifier;
 use crate::wire::{Consistency, TableDescription};
 
 mod catalog;
@@ -102,20 +101,12 @@ impl Source {
         let found = catalog::find(&client, &config).await?;
         let table = SourceTable::new(config, found);
         install::check(&client, &table).await?;
+        let pool = pool.comparing(&table.found.operator_schemas);
+        // Whoever has one waits for no other.
+        drop(client);
         let source = Self { table, pool, keys };
-        source.settle(&client).await?;
-        source.try_statement(&client).await?;
+        source.try_statement(&*source.pool.get().await?).await?;
         Ok(source)
-    }
-
-    /// Sets a connection to compare keys as their types do, where that isn't a matter of PostgreSQL itself.
-    async fn settle(&self, client: &Client) -> Result<(), SourceError> {
-        let schemas: Vec<String> =
-            self.table.found.operator_schemas.iter().map(|schema| identifier(schema)).collect();
-        if !schemas.is_empty() {
-            client.batch_execute(&format!("SET search_path = pg_catalog, {}", schemas.join(", "))).await?;
-        }
-        Ok(())
     }
 
     /// Reads nothing, to learn whether the filter makes sense and the role may read.
@@ -158,7 +149,6 @@ impl Source {
         if self.pool.cluster() != Some(self.table.found.cluster) {
             return Err(SourceError::Changed("the database was replaced by another".to_owned()));
         }
-        self.settle(&client).await?;
         Ok(client)
     }
 

@@ -60,22 +60,27 @@ pub(crate) async fn digest(
     InPath(name): InPath<String>,
     Json(request): Json<DigestRequest>,
 ) -> Result<axum::Json<DigestAnswer>, Refusal> {
-    let source = served(&gateway, &identity, &name)?.source().await?;
+    let table = served(&gateway, &identity, &name)?;
     let DigestRequest { after, up_to, rows, limit, keys } = request;
-    let range = KeyRange { after, up_to };
-    Ok(axum::Json(match (keys, rows, limit) {
-        (None, None, limit) => DigestAnswer::Sum(source.digest(&range, limit).await?),
-        (None, Some(rows), None) => DigestAnswer::Rows { rows: source.row_digests(&range, rows).await? },
-        (Some(keys), None, None) if range == KeyRange::default() => {
-            DigestAnswer::Rows { rows: source.key_digests(&keys).await? }
-        }
+    let (range, keys) = (&KeyRange { after, up_to }, keys.as_deref());
+    match (keys, rows, limit) {
+        (None, None, _) | (None, Some(_), None) => {}
+        (Some(_), None, None) if *range == KeyRange::default() => {}
         (None, Some(_), Some(_)) => {
             return Err(Refusal::bad_request("`rows` has a limit already; leave `limit` out"));
         }
         (Some(_), _, _) => {
             return Err(Refusal::bad_request("`keys` stands alone; leave the range and its limits out"));
         }
-    }))
+    }
+    let answer = table.ask(|source| async move {
+        Ok(match (keys, rows) {
+            (Some(keys), _) => DigestAnswer::Rows { rows: source.key_digests(keys).await? },
+            (None, Some(rows)) => DigestAnswer::Rows { rows: source.row_digests(range, rows).await? },
+            (None, None) => DigestAnswer::Sum(source.digest(range, limit).await?),
+        })
+    });
+    Ok(axum::Json(answer.await?))
 }
 
 /// Which rows.
@@ -102,8 +107,8 @@ pub(crate) async fn rows(
     Json(request): Json<RowsRequest>,
 ) -> Result<Response, Refusal> {
     let form = form(&headers)?;
-    let KeyedRows { head, rows } =
-        served(&gateway, &identity, &name)?.source().await?.rows(&request.keys, form).await?;
+    let (table, keys) = (served(&gateway, &identity, &name)?, request.keys.as_slice());
+    let KeyedRows { head, rows } = table.ask(|source| async move { source.rows(keys, form).await }).await?;
     let tail = RowsTail { schema_version: &head.schema_version };
     Ok(written(form, &tail, &head, &rows))
 }

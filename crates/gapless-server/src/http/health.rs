@@ -1,5 +1,6 @@
 //! Whether this server is well, for those that watch over it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ pub(crate) struct HealthAnswer {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     chains: Vec<String>,
+    /// The tables that can't be read, by their names: `unreadable`. The others are served, so that this alone doesn't make it less ready.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    tables: BTreeMap<String, &'static str>,
 }
 
 /// How long the store may take to say that it is well.
@@ -36,7 +41,7 @@ const STORE_CHECK_MAX: Duration = Duration::from_secs(2);
     responses((status = 200, body = HealthAnswer)),
 )]
 pub(crate) async fn live() -> Json<HealthAnswer> {
-    Json(HealthAnswer { status: "live", chains: Vec::new() })
+    Json(HealthAnswer { status: "live", chains: Vec::new(), tables: BTreeMap::new() })
 }
 
 /// Whether it can serve. Send it no clients if it can't.
@@ -57,7 +62,9 @@ pub(crate) async fn ready(State(gateway): State<Arc<Gateway>>) -> (StatusCode, J
     } else {
         (StatusCode::OK, "ready")
     };
-    (code, Json(HealthAnswer { status, chains }))
+    let unreadable = gateway.tables().iter().filter(|table| !table.is_readable());
+    let tables = unreadable.map(|table| (table.name().to_owned(), "unreadable")).collect();
+    (code, Json(HealthAnswer { status, chains, tables }))
 }
 
 async fn check_store(gateway: &Gateway) -> Result<(), StoreError> {

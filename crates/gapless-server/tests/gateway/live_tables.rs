@@ -8,7 +8,7 @@ use gapless_proto::{
     TopicResetReason,
 };
 use gapless_server::Scopes;
-use gapless_tables::{Consistency, TableConfig};
+use gapless_tables::{Consistency, TableConfig, purge};
 use gapless_testkit::{BusyTable, BusyTableConfig};
 use serde_json::{Value, json};
 
@@ -88,6 +88,20 @@ async fn any_cursor_goes_on_where_it_was_also_at_another_server() {
     for reader in &mut readers {
         assert_eq!(id_of(&reader.told().await), "22");
     }
+}
+
+// Table behaviour 9
+#[tokio::test]
+async fn a_position_that_has_not_passed_what_was_purged_is_one_reset_where_nobody_remembers_it() {
+    let (shop, mut server) = open().await;
+    shop.execute("INSERT INTO orders VALUES (1, 'old', 1, NULL, now())").await;
+    let cursor = Reader::connect(&server).await.subscribe(None, false).await.cursor;
+    shop.execute("DELETE FROM orders").await;
+    purge(&shop.url, TableConfig::new("orders"), Duration::ZERO).await.unwrap();
+    server.restart().await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(Some(&cursor), false).await;
+    assert_eq!(reader.reset().await, TopicResetReason::CursorExpired);
 }
 
 // Table behaviour 9

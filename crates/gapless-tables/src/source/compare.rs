@@ -24,13 +24,18 @@ impl Source {
         let last = match rows {
             Some(rows) => {
                 let last = client.query_opt(&compared.last_of(range, rows), &params(range)).await;
-                last.map_err(of_asker)?.map(|row| row.try_get::<_, Vec<String>>(0)).transpose()?
+                last.map_err(|error| self.of_asker(error))?
+                    .map(|row| row.try_get::<_, Vec<String>>(0))
+                    .transpose()?
             }
             None => None,
         };
         let range =
             KeyRange { after: range.after.clone(), up_to: last.clone().or_else(|| range.up_to.clone()) };
-        let row = client.query_one(&compared.sum(&range), &params(&range)).await.map_err(of_asker)?;
+        let row = client
+            .query_one(&compared.sum(&range), &params(&range))
+            .await
+            .map_err(|error| self.of_asker(error))?;
         self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
         Ok(RangeDigest { rows: row.try_get(0)?, digest: row.try_get(1)?, up_to: last })
     }
@@ -42,8 +47,10 @@ impl Source {
             return Err(SourceError::Request(format!("`limit` must be from 1 to {PAGE_ROWS_MAX}")));
         }
         let client = self.connection().await?;
-        let rows =
-            client.query(&self.compared().rows(range, limit), &params(range)).await.map_err(of_asker)?;
+        let rows = client
+            .query(&self.compared().rows(range, limit), &params(range))
+            .await
+            .map_err(|error| self.of_asker(error))?;
         self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
         rows.iter().map(|row| Ok(RowDigest { key: row.try_get(0)?, digest: row.try_get(1)? })).collect()
     }
@@ -54,7 +61,8 @@ impl Source {
         let client = self.connection().await?;
         let columns = by_column(keys, self.table.found.key.len());
         let columns: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
-        let rows = client.query(&self.compared().of_keys(), &columns).await.map_err(of_asker)?;
+        let rows =
+            client.query(&self.compared().of_keys(), &columns).await.map_err(|error| self.of_asker(error))?;
         self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
         Ok(rows.iter().filter_map(|row| of_key(row, keys)).collect())
     }
@@ -80,21 +88,21 @@ impl Source {
         let columns = self.table.found.key.len();
         [&range.after, &range.up_to].into_iter().flatten().try_for_each(|key| check_key(key, columns))
     }
+
+    /// A key that can't be read is the asker's fault; class 22 is what PostgreSQL calls such data.
+    pub(super) fn of_asker(&self, error: tokio_postgres::Error) -> SourceError {
+        match error.as_db_error() {
+            Some(found) if found.code().code().starts_with("22") => {
+                SourceError::Request(format!("that isn't a key: {}", found.message()))
+            }
+            Some(_) | None => self.refused(error),
+        }
+    }
 }
 
 fn check_key(key: &[String], columns: usize) -> Result<(), SourceError> {
     match key.len() == columns {
         true => Ok(()),
         false => Err(SourceError::Request(format!("a key has {columns} columns here; give a text for each"))),
-    }
-}
-
-/// A key that can't be read is the asker's fault; class 22 is what PostgreSQL calls such data.
-pub(super) fn of_asker(error: tokio_postgres::Error) -> SourceError {
-    match error.as_db_error() {
-        Some(found) if found.code().code().starts_with("22") => {
-            SourceError::Request(format!("that isn't a key: {}", found.message()))
-        }
-        Some(_) | None => error.into(),
     }
 }

@@ -1,5 +1,6 @@
 //! The connections to a source: few, and none of them works for long, so that no reader hurts it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,7 @@ use gapless_postgres::{Bell, CONNECT_PATIENCE, Connector, Parts, UrlError};
 
 use super::catalog::{self, Cluster};
 use crate::digest::TEXTS;
+use crate::quoting::identifier;
 
 /// How long a page waits for a connection.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
@@ -32,26 +34,47 @@ const SESSION: &str = "
     SET max_parallel_workers_per_gather = 0;
 ";
 
-/// A bounded pool of connections to a source.
+/// A bounded pool of connections to a source, and one more for each way in which extensions compare keys.
 #[derive(Clone)]
 pub(crate) struct SourcePool {
     pool: Pool,
     connector: Connector,
+    connections: usize,
     cluster: KnownCluster,
+    comparing: Arc<Mutex<BTreeMap<Vec<String>, Pool>>>,
 }
 
 /// The life of the cluster that the newest connection leads to.
 type KnownCluster = Arc<Mutex<Option<Cluster>>>;
 
+/// Makes connections that find operators in some schemas beside PostgreSQL's own.
 #[derive(Clone)]
-struct Connects(Connector);
+struct Connects {
+    connector: Connector,
+    operator_schemas: Vec<String>,
+}
 
 impl SourcePool {
     pub(crate) fn new(url: &str, connections: usize) -> Result<Self, UrlError> {
         let cluster = KnownCluster::default();
         let connector = Connector::new(url)?;
-        let pool = pool(Connects(connector.clone()), connections, Arc::clone(&cluster));
-        Ok(Self { pool, connector, cluster })
+        let connects = Connects { connector: connector.clone(), operator_schemas: Vec::new() };
+        let pool = pool(connects, connections, Arc::clone(&cluster));
+        Ok(Self { pool, connector, connections, cluster, comparing: Arc::default() })
+    }
+
+    /// The pool whose connections find operators in some schemas. No other connection does, so that what stands in the filter of one table
+    /// doesn't depend on the keys of another.
+    pub(crate) fn comparing(&self, operator_schemas: &[String]) -> Self {
+        if operator_schemas.is_empty() {
+            return self.clone();
+        }
+        let mut comparing = self.comparing.lock().expect("nobody panics while it is held");
+        let pool = comparing.entry(operator_schemas.to_vec()).or_insert_with(|| {
+            let (connector, operator_schemas) = (self.connector.clone(), operator_schemas.to_vec());
+            pool(Connects { connector, operator_schemas }, self.connections, Arc::clone(&self.cluster))
+        });
+        Self { pool: pool.clone(), ..self.clone() }
     }
 
     pub(crate) async fn get(&self) -> Result<Object, PoolError> {
@@ -97,9 +120,15 @@ pub(crate) fn is_crowded(error: &PoolError) -> bool {
 impl deadpool_postgres::Connect for Connects {
     fn connect(&self, _: &tokio_postgres::Config) -> Connecting<'_> {
         Box::pin(async move {
-            let (client, driver) = self.0.connect().await?;
+            let (client, driver) = self.connector.connect().await?;
             client.batch_execute(TEXTS).await?;
             client.batch_execute(SESSION).await?;
+            if !self.operator_schemas.is_empty() {
+                let schemas: Vec<String> =
+                    self.operator_schemas.iter().map(|schema| identifier(schema)).collect();
+                let path = format!("SET search_path = pg_catalog, {}", schemas.join(", "));
+                client.batch_execute(&path).await?;
+            }
             Ok((client, driver))
         })
     }

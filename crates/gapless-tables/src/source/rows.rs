@@ -3,7 +3,6 @@
 use futures_util::TryStreamExt as _;
 use tokio_postgres::types::ToSql;
 
-use super::compare::of_asker;
 use super::encoding::{Encoder, Form};
 use super::page::{NAMED_TABLE, PAGE_BYTES_MAX};
 use super::statements::Values;
@@ -30,11 +29,14 @@ impl Source {
         let (found, columns) = (&self.table.found, by_column(keys, self.table.found.key.len()));
         let columns: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
         let mut encoder = Encoder::of_keys(form, &found.columns, &found.key);
-        let rows = client.query_raw(&self.rows_statement(form.values()), columns).await.map_err(of_asker)?;
+        let rows = client
+            .query_raw(&self.rows_statement(form.values()), columns)
+            .await
+            .map_err(|error| self.of_asker(error))?;
         let mut rows = std::pin::pin!(rows);
         let mut records = 0;
         let mut is_cut = false;
-        while let Some(row) = rows.try_next().await.map_err(of_asker)? {
+        while let Some(row) = rows.try_next().await.map_err(|error| self.of_asker(error))? {
             is_cut = records > 0 && encoder.bytes.len() >= PAGE_BYTES_MAX;
             if is_cut {
                 break;

@@ -1,9 +1,11 @@
 //! Cursor columns and keys of all types, in all settings of time: each row once, in the database's order.
 
-use gapless_tables::{Consistency, Deletes, TableConfig};
+use gapless_tables::{
+    Consistency, CursorKeys, DeclaredTables, Deletes, Form, PageRequest, TableConfig, Tables, install,
+};
 
 use crate::follower::{Follower, in_order, notes, table};
-use crate::shop::Shop;
+use crate::shop::{ORDERS, Shop, orders};
 
 use Consistency::{BestEffort, Strict, Watched};
 
@@ -191,6 +193,32 @@ async fn keys_whose_order_is_an_extension_s() {
     let rows = "SELECT v, n FROM unnest(ARRAY['a', 'B', 'c', 'D', 'e', 'F', '_']::citext[]) v, generate_series(1, 2) n";
     holds(&keys(schema, "id citext, n smallint", "id, n", rows), &table(&["id", "n"], Strict), &ALL, CHANGED)
         .await;
+}
+
+#[tokio::test]
+async fn where_operators_are_looked_for_by_one_table_another_s_filter_finds_nothing() {
+    let shop = Shop::with(
+        "CREATE SCHEMA ext; CREATE EXTENSION citext SCHEMA ext; CREATE FUNCTION ext.is_good(text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+         CREATE TABLE t (id ext.citext PRIMARY KEY, note text, at timestamptz NOT NULL); CREATE INDEX ON t (at, id);
+         INSERT INTO t VALUES ('B', 'x', now()), ('a', 'x', now())",
+    )
+    .await;
+    shop.execute(ORDERS).await;
+    let orders = orders(Strict);
+    for config in [table(&[], Strict), orders.clone()] {
+        install(&shop.url, config, true).await.unwrap();
+    }
+    let filtered = TableConfig { filter: Some("is_good(status)".to_owned()), ..orders };
+    let tables = vec![table(&[], Strict), filtered];
+    let declared = DeclaredTables { url: shop.url.clone(), connections: 1, tables };
+    let served = Tables::new(vec![declared], &CursorKeys::new([])).unwrap();
+    let request = PageRequest { cursor: None, since: None, limit: 5, form: Form::Lines };
+    for _ in 0..2 {
+        assert_eq!(served.get("t").unwrap().page(&request).await.unwrap().head.records, 2);
+        let refused = served.get("orders").unwrap().page(&request).await.unwrap_err();
+        let reason = refused.to_string();
+        assert!(reason.contains("function is_good(text) does not exist"), "{reason}");
+    }
 }
 
 // Table behaviour 6

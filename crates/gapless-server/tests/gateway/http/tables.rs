@@ -181,6 +181,43 @@ async fn a_column_that_is_added_is_there_at_the_next_look() {
     assert_eq!(second["records"][0]["row"]["total"], "x");
 }
 
+#[tokio::test]
+async fn digests_go_on_when_the_table_has_changed() {
+    let counter = Counter::start().await;
+    counter.execute("INSERT INTO orders VALUES (1, 'new', 1, true, now())").await;
+    let backend = counter.api.service();
+    let digest = "/v1/tables/orders/digest";
+    let before = backend.post(digest, &json!({})).await.done();
+    counter.execute("ALTER TABLE orders DROP COLUMN paid").await;
+    let after = backend.post(digest, &json!({})).await.done();
+    assert_eq!(after["rows"], 1);
+    assert_ne!(after["digest"], before["digest"]);
+    counter.execute("ALTER TABLE orders DROP COLUMN total").await;
+    assert_eq!(backend.post(digest, &json!({"rows": 5})).await.done()["rows"][0]["key"], json!(["1"]));
+}
+
+// Table behaviour 11
+#[tokio::test]
+async fn a_table_that_can_not_be_read_is_named_by_ready_which_else_stays_so() {
+    let counter = Counter::start().await;
+    let backend = counter.api.service();
+    let ready = async || counter.api.anonymous().get("/ready").await.done();
+    let first = backend.post(SYNC, &json!({})).await.done();
+    assert_eq!(ready().await, json!({"status": "ready"}));
+    counter.execute("ALTER TABLE orders RENAME TO gone").await;
+    let request = json!({"cursor": first["next_cursor"]});
+    backend.post(SYNC, &request).await.refused(503, "UNAVAILABLE");
+    let unready = json!({"status": "ready", "tables": {"orders": "unreadable"}});
+    assert_eq!(ready().await, unready);
+    // A server that begins now knows by itself.
+    let other = Api::of(TestServer::start_with_tables(counter.shop.declared()).await).await;
+    within(async { while other.anonymous().get("/ready").await.done() != unready {} }).await;
+
+    counter.execute("ALTER TABLE gone RENAME TO orders").await;
+    within(async { while !backend.post(SYNC, &request).await.status.is_success() {} }).await;
+    assert_eq!(ready().await, json!({"status": "ready"}));
+}
+
 // Table behaviours 7, 9
 #[tokio::test]
 async fn an_event_source_is_told_of_rows_and_goes_on_at_its_last_id() {
