@@ -216,7 +216,7 @@ fn a_copy_that_was_not_fed_until_deletes_were_purged_stops_and_is_made_anew() {
         let stopped = shop.copy("orders", arguments);
         assert_eq!(stopped.code, Some(1), "{stopped}");
         assert!(
-            stopped.stderr.contains("CURSOR_EXPIRED") && stopped.stderr.contains("`--anew`"),
+            stopped.stderr.contains("CURSOR_EXPIRED") && stopped.stderr.contains("replicate --anew`"),
             "{stopped}"
         );
         assert_eq!(shop.target.query("SELECT id FROM orders"), ["1"]);
