@@ -60,6 +60,9 @@ pub(crate) enum Command {
         /// Only see that it works, in a few seconds; nothing is judged by it
         #[arg(long)]
         tiny: bool,
+        /// The environment of Python that has dlt and Sling, to measure them beside table-copy; docs/benchmarks.md tells how to make it
+        #[arg(long, value_name = "FOLDER")]
+        peers: Option<PathBuf>,
     },
     /// Be clients of a server for an experiment, which starts this itself
     #[command(hide = true)]

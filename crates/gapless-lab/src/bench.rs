@@ -8,16 +8,24 @@ mod disk;
 mod filled_node;
 mod frames;
 mod idle;
+mod logical_replication;
 mod metronome;
 mod page;
 mod places;
 mod plain_sender;
 mod reading_session;
 mod replay;
+mod replicator;
 mod rows;
 mod send_latency;
+mod table_copy;
 mod table_cost;
+mod table_ends;
+mod table_increment;
 mod table_page;
+mod table_sync;
+
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 
@@ -44,6 +52,10 @@ pub(crate) enum Bench {
     Replay,
     /// Pages of 100 rows of a table of a million, from the source and over HTTP
     TablePage,
+    /// The first copy of a table of a million rows, against a pipe, logical replication, and other tools
+    TableCopy,
+    /// 50,000 changed rows until a copy has them, against logical replication
+    TableIncrement,
     /// What being read in strict mode costs the writers of a table
     TableCost,
 }
@@ -72,6 +84,7 @@ pub(crate) async fn run(
     bench: Bench,
     scale: Scale,
     postgres_url: Option<String>,
+    peers: Option<PathBuf>,
 ) -> anyhow::Result<Vec<Figure>> {
     let figures = match bench {
         Bench::AppendHot => append::run(append::Pattern::Hot, scale, postgres_url).await,
@@ -83,6 +96,8 @@ pub(crate) async fn run(
         Bench::ChainLatency => chain_latency::run(scale, postgres_url).await,
         Bench::Replay => replay::run(scale, postgres_url).await,
         Bench::TablePage => table_page::run(scale, postgres_url).await,
+        Bench::TableCopy => table_copy::run(scale, peers).await,
+        Bench::TableIncrement => table_increment::run(scale).await,
         Bench::TableCost => table_cost::run(scale, postgres_url).await,
     }?;
     Ok(match scale {

@@ -50,6 +50,12 @@ impl Databases {
         })
     }
 
+    /// Starts a PostgreSQL of its own whose log can be decoded, as logical replication needs it.
+    pub(crate) async fn decodable() -> anyhow::Result<Self> {
+        let starting = tokio::task::spawn_blocking(|| Postgres::start_with("wal_level = logical\n"));
+        Ok(Self::Postgres(PostgresServer::of(starting.await?.context("starting PostgreSQL")?)))
+    }
+
     /// Which kind they are of.
     pub(crate) fn kind(&self) -> StoreKind {
         match self {
@@ -83,8 +89,12 @@ impl PostgresServer {
         if let Some(url) = url.or_else(|| env::var(GAPLESS_TEST_POSTGRES).ok()) {
             return Ok(Self { url, _started: None });
         }
-        let started = tokio::task::spawn_blocking(Postgres::start).await?.context("starting PostgreSQL")?;
-        Ok(Self { url: started.url(), _started: Some(started) })
+        let starting = tokio::task::spawn_blocking(Postgres::start);
+        Ok(Self::of(starting.await?.context("starting PostgreSQL")?))
+    }
+
+    fn of(started: Postgres) -> Self {
+        Self { url: started.url(), _started: Some(started) }
     }
 
     async fn fresh_database(&self) -> anyhow::Result<Database> {

@@ -39,6 +39,13 @@ pub(crate) enum Target {
     RatioAtMost(f64),
     /// Our own figure may not pass this.
     OursAtMost(f64),
+    /// Our own figure may not pass the one, or the ratio not the other.
+    EitherAtMost {
+        /// What our own figure may be.
+        ours: f64,
+        /// What the ratio may be.
+        ratio: f64,
+    },
 }
 
 impl Figure {
@@ -75,6 +82,9 @@ impl Figure {
             Target::RatioAtLeast(least) => self.ratio.map(|ratio| ratio >= least),
             Target::RatioAtMost(most) => self.ratio.map(|ratio| ratio <= most),
             Target::OursAtMost(most) => Some(self.ours <= most),
+            Target::EitherAtMost { ours, ratio } => {
+                Some(self.ours <= ours || self.ratio.is_some_and(|found| found <= ratio))
+            }
         };
         self
     }
@@ -123,6 +133,7 @@ impl Display for Target {
             Self::RatioAtLeast(least) => write!(formatter, "ratio ≥ {least}"),
             Self::RatioAtMost(most) => write!(formatter, "ratio ≤ {most}"),
             Self::OursAtMost(most) => write!(formatter, "ours ≤ {most}"),
+            Self::EitherAtMost { ours, ratio } => write!(formatter, "ours ≤ {ours} or ratio ≤ {ratio}"),
         }
     }
 }

@@ -110,6 +110,16 @@ fn table_cost_runs() {
 }
 
 #[test]
+fn table_copy_runs() {
+    assert_figures("table-copy");
+}
+
+#[test]
+fn table_increment_runs() {
+    assert_figures("table-increment");
+}
+
+#[test]
 fn table_page_runs() {
     assert_figures("table-page");
 }

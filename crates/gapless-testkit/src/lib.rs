@@ -31,5 +31,5 @@ pub use gateway::{GAPLESS_BIN, Gateway, gapless_binary};
 pub use polling::poll_until;
 pub use port::free_port;
 pub use postgres::{Postgres, PostgresBinaries};
-pub use process::{is_root, tied_command};
+pub use process::{is_root, peak_resident_bytes, tied_command};
 pub use shared_postgres::{GAPLESS_TEST_POSTGRES, SharedPostgres};

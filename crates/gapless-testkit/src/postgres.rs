@@ -37,7 +37,13 @@ pub struct Postgres {
 impl Postgres {
     /// Makes a new cluster and starts it; returns when it accepts connections.
     pub fn start() -> anyhow::Result<Self> {
+        Self::start_with("")
+    }
+
+    /// The same with further settings, as they stand in `postgresql.conf`.
+    pub fn start_with(settings: &str) -> anyhow::Result<Self> {
         let mut postgres = Self::create(PostgresBinaries::find()?)?;
+        postgres.configure(settings)?;
         for _ in 0..PORT_ATTEMPTS {
             postgres.port = free_port();
             match postgres.start_server() {

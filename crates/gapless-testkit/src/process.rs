@@ -63,12 +63,21 @@ pub(crate) fn is_running(pid: Pid) -> bool {
 
 /// The memory of a process that is in RAM now.
 pub(crate) fn resident_bytes(pid: Pid) -> anyhow::Result<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most memory that a process has had in RAM at any time until now.
+pub fn peak_resident_bytes(pid: u32) -> anyhow::Result<u64> {
+    memory(Pid::from_raw(pid.cast_signed()), "VmHWM:")
+}
+
+fn memory(pid: Pid, field: &str) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} is not running"))?;
     let kibibytes: u64 = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok())
-        .ok_or_else(|| anyhow!("/proc/{pid}/status has no VmRSS; the process has exited"))?;
+        .find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB")?.parse().ok())
+        .ok_or_else(|| anyhow!("/proc/{pid}/status has no {field} the process has exited"))?;
     Ok(kibibytes * 1024)
 }
 

@@ -7,7 +7,8 @@ use crate::database::Database;
 /// What the table goes by.
 pub(super) const NAME: &str = "events";
 
-const CREATE: &str = "
+/// The table as an application makes it.
+pub(super) const CREATE: &str = "
     CREATE TABLE events (
         id bigint PRIMARY KEY, tenant uuid NOT NULL, status text NOT NULL, amount numeric(18,4), payload jsonb, tags text[],
         note text, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, deleted_at timestamptz

@@ -12,6 +12,7 @@ use super::Scale;
 use super::big_table;
 use super::disk::{histogram, micros_since};
 use super::places;
+use super::table_sync::{SYNC, moment, next_cursor};
 use crate::database::{Database, Databases, StoreKind};
 use crate::figure::{Figure, Target, median};
 use crate::http::Connection;
@@ -26,7 +27,6 @@ const CONNECTIONS: usize = 4;
 const PLACES_RATIO_MAX: f64 = 1.3;
 const PAGE_MS_MAX: f64 = 0.5;
 const RAW_RATIO_MIN: f64 = 0.5;
-const EMPTY_POLL_MS_MAX: f64 = 2.0;
 /// From how many places pages are asked for.
 const PLACES: u64 = 64;
 
@@ -62,7 +62,7 @@ pub(super) async fn run(scale: Scale, postgres_url: Option<String>) -> anyhow::R
     std::fs::write(&file, declared)?;
     let serve = format!("tables.serve={}", file.display());
     let server = server::serve_with(&store.url(), &["--set", &serve]).await?;
-    figures.extend(over_http(plan, server.address(), &database, &progress).await?);
+    figures.push(over_http(plan, server.address(), &database, &progress).await?);
     server::stop(server).await?;
     store.discard().await?;
     database.discard().await?;
@@ -113,7 +113,7 @@ async fn over_http(
     server: SocketAddr,
     database: &Database,
     progress: &Progress,
-) -> anyhow::Result<Vec<Figure>> {
+) -> anyhow::Result<Figure> {
     let mut connection = Connection::open(server).await?;
     let mut cursors = Vec::new();
     for place in 0..PLACES {
@@ -134,9 +134,7 @@ async fn over_http(
         Figure::new(BENCH, format!("pages over HTTP, {CONNECTIONS} connections"), "1/s", median(&ours))
             .versus("the rows of a page, counted, on the driver", median(&theirs))
             .target(Target::RatioAtLeast(RAW_RATIO_MIN));
-    let poll = Figure::new(BENCH, "empty poll over HTTP, p50", "ms", empty_poll(plan, server).await?)
-        .target(Target::OursAtMost(EMPTY_POLL_MS_MAX));
-    Ok(vec![pages, poll])
+    Ok(pages)
 }
 
 async fn pages_a_second(plan: Plan, server: SocketAddr, cursors: &Arc<Vec<String>>) -> anyhow::Result<f64> {
@@ -191,35 +189,4 @@ async fn sum(mut asking: JoinSet<anyhow::Result<usize>>, start: Instant) -> anyh
         pages += done??;
     }
     Ok(pages as f64 / start.elapsed().as_secs_f64())
-}
-
-/// How long it takes to learn that there is nothing.
-async fn empty_poll(plan: Plan, server: SocketAddr) -> anyhow::Result<f64> {
-    let mut connection = Connection::open(server).await?;
-    let body = format!(r#"{{"since":"{}"}}"#, moment(plan.rows + 1));
-    let mut cursor = next_cursor(&connection.post(SYNC, &body).await?)?;
-    let mut durations = histogram()?;
-    for _ in 0..plan.pages_a_place {
-        let body = format!(r#"{{"cursor":"{cursor}"}}"#);
-        let start = Instant::now();
-        let answer = connection.post(SYNC, &body).await?;
-        durations.saturating_record(micros_since(start));
-        ensure!(answer.contains(r#""records":[]"#), "there is something: {answer}");
-        cursor = next_cursor(&answer)?;
-    }
-    Ok(durations.value_at_quantile(0.5) as f64 / 1_000.0)
-}
-
-const SYNC: &str = "/v1/tables/events/sync?user=lab";
-
-fn next_cursor(answer: &str) -> anyhow::Result<String> {
-    let (_, rest) = answer.split_once(r#""next_cursor":""#).with_context(|| answer.to_owned())?;
-    Ok(rest.split('"').next().unwrap_or_default().to_owned())
-}
-
-/// When a row was changed.
-fn moment(row: u64) -> String {
-    let micros = row * 137;
-    let (minute, second) = (micros / 60_000_000, micros / 1_000_000 % 60);
-    format!("2026-01-01T00:{minute:02}:{second:02}.{:06}Z", micros % 1_000_000)
 }

@@ -27,7 +27,7 @@ impl PostgresBinaries {
     }
 
     /// A command that runs one of its programs.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         Command::new(self.folder.join(program))
     }
 }
