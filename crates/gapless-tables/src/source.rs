@@ -30,6 +30,7 @@ mod raw;
 mod rows;
 mod statements;
 mod table;
+mod texts;
 mod token;
 
 pub use catalog::SetupError;

@@ -2,8 +2,10 @@
 
 use tokio_postgres::Row;
 
+use super::SourceError;
 use super::raw::Raw;
 use super::statements::{LEADING, Values};
+use super::texts::Native;
 use crate::wire::Column;
 
 /// The form of a page's rows.
@@ -22,12 +24,20 @@ pub enum Form {
 /// Writes rows, one after the other.
 pub(crate) struct Encoder<'a> {
     form: Form,
-    columns: &'a [Column],
-    /// Which of the columns are the key's.
-    is_key: Vec<bool>,
+    fields: Vec<Field<'a>>,
     /// Where the columns begin in a row of the statement.
     first: usize,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// How the values of a column are written.
+struct Field<'a> {
+    column: &'a Column,
+    /// Its name as JSON, with the colon behind it.
+    name: Vec<u8>,
+    is_key: bool,
+    /// Its type, if what the statement gives is the binary form and not the text.
+    native: Option<Native>,
 }
 
 impl Form {
@@ -46,20 +56,25 @@ impl<'a> Encoder<'a> {
 
     /// Of rows that have only their op before the columns.
     pub(crate) fn of_keys(form: Form, columns: &'a [Column], key: &[Column]) -> Self {
-        let is_key = columns.iter().map(|column| key.iter().any(|key| key.name == column.name)).collect();
-        Self { form, columns, is_key, first: 1, bytes: Vec::new() }
+        let fields = columns.iter().map(|column| {
+            let mut name = Vec::new();
+            write_text(&column.name, &mut name);
+            name.push(b':');
+            let is_key = key.iter().any(|key| key.name == column.name);
+            Field { column, name, is_key, native: Native::of(column) }
+        });
+        Self { form, fields: fields.collect(), first: 1, bytes: Vec::new() }
     }
 
-    /// The form of the rows.
     pub(crate) fn form(&self) -> Form {
         self.form
     }
 
     /// Writes a row; `is_delete` is what its op says.
-    pub(crate) fn write(&mut self, row: &Row, is_delete: bool) -> Result<(), tokio_postgres::Error> {
+    pub(crate) fn write(&mut self, row: &Row, is_delete: bool) -> Result<(), SourceError> {
         match self.form {
             Form::Binary => self.tuple(row, &u16::from(is_delete).to_be_bytes()),
-            Form::Text => self.tuple(row, if is_delete { b"1" } else { b"0" }),
+            Form::Text => self.texts(row, if is_delete { b"1" } else { b"0" }),
             Form::Json => {
                 if !self.bytes.is_empty() {
                     self.bytes.push(b',');
@@ -74,76 +89,136 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    fn tuple(&mut self, row: &Row, op: &[u8]) -> Result<(), tokio_postgres::Error> {
-        self.count_fields();
-        self.field(Some(op));
-        for index in 0..self.columns.len() {
+    fn tuple(&mut self, row: &Row, op: &[u8]) -> Result<(), SourceError> {
+        self.begin(op);
+        for index in 0..self.fields.len() {
             let Raw(value) = row.try_get(self.first + index)?;
-            self.field(value);
+            self.bytes.extend(value.map_or(NO_VALUE, |value| length(value.len())));
+            self.bytes.extend(value.unwrap_or_default());
         }
         Ok(())
     }
 
-    fn count_fields(&mut self) {
-        let fields = i16::try_from(1 + self.columns.len()).expect("a table has at most 1,600 columns");
+    fn texts(&mut self, row: &Row, op: &[u8]) -> Result<(), SourceError> {
+        self.begin(op);
+        for (index, field) in self.fields.iter().enumerate() {
+            let Raw(value) = row.try_get(self.first + index)?;
+            let start = self.bytes.len();
+            self.bytes.extend(value.map_or(NO_VALUE, |value| length(value.len())));
+            match (value, field.native) {
+                (None, _) => {}
+                (Some(value), None) => self.bytes.extend(value),
+                (Some(value), Some(native)) => {
+                    let begin = self.bytes.len();
+                    native.write(value, &mut self.bytes).ok_or_else(|| field.unreadable())?;
+                    let length = length(self.bytes.len() - begin);
+                    self.bytes[start..begin].copy_from_slice(&length);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, op: &[u8]) {
+        let fields = i16::try_from(1 + self.fields.len()).expect("a table has at most 1,600 columns");
         self.bytes.extend(fields.to_be_bytes());
+        self.bytes.extend(length(op.len()));
+        self.bytes.extend(op);
     }
 
-    fn field(&mut self, value: Option<&[u8]>) {
-        let length =
-            value.map_or(-1, |value| i32::try_from(value.len()).expect("a value has less than a gigabyte"));
-        self.bytes.extend(length.to_be_bytes());
-        self.bytes.extend(value.unwrap_or_default());
-    }
-
-    fn record(&mut self, row: &Row, is_delete: bool) -> Result<(), tokio_postgres::Error> {
+    fn record(&mut self, row: &Row, is_delete: bool) -> Result<(), SourceError> {
         let opening: &[u8] =
             if is_delete { br#"{"op":"delete","key":{"# } else { br#"{"op":"upsert","row":{"# };
         self.bytes.extend(opening);
+        let is_line = self.form == Form::Lines;
         let mut is_first = true;
-        for (index, column) in self.columns.iter().enumerate() {
-            if is_delete && !self.is_key[index] {
+        for (index, field) in self.fields.iter().enumerate() {
+            if is_delete && !field.is_key {
                 continue;
             }
             if !is_first {
                 self.bytes.push(b',');
             }
             is_first = false;
-            self.text(&column.name);
-            self.bytes.push(b':');
-            let value: Option<&str> = row.try_get(self.first + index)?;
-            self.value(column, value);
+            self.bytes.extend(&field.name);
+            let column = self.first + index;
+            match field.native {
+                Some(native) => {
+                    let Raw(value) = row.try_get(column)?;
+                    match value {
+                        None => self.bytes.extend(b"null"),
+                        Some(value) => write_json(native, value, is_line, &mut self.bytes)
+                            .ok_or_else(|| field.unreadable())?,
+                    }
+                }
+                None => match row.try_get(column)? {
+                    None => self.bytes.extend(b"null"),
+                    Some(text) if field.is_number(text) => self.bytes.extend(text.as_bytes()),
+                    Some(text) => write_text(text, &mut self.bytes),
+                },
+            }
         }
         self.bytes.extend(b"}}");
         Ok(())
     }
+}
 
-    fn value(&mut self, column: &Column, value: Option<&str>) {
-        let Some(value) = value else { return self.bytes.extend(b"null") };
-        match column.type_name.as_str() {
-            "boolean" => self.bytes.extend(if value == "true" { b"true".as_slice() } else { b"false" }),
-            "json" | "jsonb" => self.json(value),
-            "smallint" | "integer" => self.bytes.extend(value.as_bytes()),
-            "real" | "double precision" if !matches!(value, "NaN" | "Infinity" | "-Infinity") => {
-                self.bytes.extend(value.as_bytes());
+impl Field<'_> {
+    /// Whether a text of PostgreSQL's is a number of JSON.
+    fn is_number(&self, text: &str) -> bool {
+        matches!(self.column.type_name.as_str(), "real" | "double precision")
+            && !matches!(text, "NaN" | "Infinity" | "-Infinity")
+    }
+
+    fn unreadable(&self) -> SourceError {
+        SourceError::Unavailable(format!(
+            "a value of column {} isn't one of its type, {}",
+            self.column.name, self.column.type_name
+        ))
+    }
+}
+
+/// Writes a binary value as JSON; `None` if it isn't one of its type.
+fn write_json(native: Native, value: &[u8], is_line: bool, out: &mut Vec<u8>) -> Option<()> {
+    match native {
+        Native::Boolean | Native::Smallint | Native::Integer => native.write(value, out),
+        Native::Bigint
+        | Native::Numeric
+        | Native::Uuid
+        | Native::Date
+        | Native::Timestamp
+        | Native::Timestamptz => {
+            // None of these has what would have to be escaped.
+            out.push(b'"');
+            native.write(value, out)?;
+            out.push(b'"');
+            Some(())
+        }
+        Native::Text => {
+            write_text(std::str::from_utf8(value).ok()?, out);
+            Some(())
+        }
+        Native::Json | Native::Jsonb => {
+            let start = out.len();
+            std::str::from_utf8(value).ok()?;
+            native.write(value, out)?;
+            // A record that has to fit on one line has spaces for the breaks, which can't be in its texts.
+            if is_line {
+                let breaks = out[start..].iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r'));
+                breaks.for_each(|byte| *byte = b' ');
             }
-            _ => self.text(value),
+            Some(())
         }
     }
+}
 
-    /// JSON as it is; but a record that has to fit on one line has spaces for the breaks, which can't be in its texts.
-    fn json(&mut self, value: &str) {
-        let start = self.bytes.len();
-        self.bytes.extend(value.as_bytes());
-        if self.form == Form::Lines {
-            self.bytes[start..]
-                .iter_mut()
-                .filter(|byte| matches!(byte, b'\n' | b'\r'))
-                .for_each(|byte| *byte = b' ');
-        }
-    }
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("a text is always JSON");
+}
 
-    fn text(&mut self, text: &str) {
-        serde_json::to_writer(&mut self.bytes, text).expect("a text is always JSON");
-    }
+/// The length of NULL.
+const NO_VALUE: [u8; 4] = (-1_i32).to_be_bytes();
+
+fn length(bytes: usize) -> [u8; 4] {
+    i32::try_from(bytes).expect("a value has less than a gigabyte").to_be_bytes()
 }

@@ -230,23 +230,29 @@ impl Source {
         let rows = rows.map_err(|error| self.refused(error))?;
         let mut rows = std::pin::pin!(rows);
         let mut read = Read { last: None, rows: 0, is_through: true, is_cut: false };
+        let mut last = None;
         while let Some(row) = rows.try_next().await.map_err(|error| self.refused(error))? {
             let is_full = filling.encoder.bytes.len() >= filling.bytes_max;
             if read.rows == room || is_full {
-                return Ok(Read { is_through: false, is_cut: is_full && read.rows < room, ..read });
+                read.is_through = false;
+                read.is_cut = is_full && read.rows < room;
+                break;
             }
             let is_delete = row.try_get::<_, i16>(0)? == 1;
             filling.encoder.write(&row, is_delete)?;
             read.rows += 1;
-            filling.last_at = Some(self.at(&row)?);
-            let place = self.place(&row, is_late)?;
             if let Some(trail) = &mut filling.trail {
+                let place = self.place(&row, is_late)?;
                 let mut reader = cursor.clone();
                 reader.handle_rows(Some(place.clone()), StepEnd::Full);
                 let key = key_digest(place.key.as_deref().unwrap_or_default());
                 trail.push(Passed { end: filling.encoder.bytes.len(), key, reader });
             }
-            read.last = Some(place);
+            last = Some(row);
+        }
+        if let Some(row) = last {
+            filling.last_at = Some(self.at(&row)?);
+            read.last = Some(self.place(&row, is_late)?);
         }
         Ok(read)
     }

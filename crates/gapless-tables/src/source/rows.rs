@@ -65,7 +65,7 @@ impl Source {
                 Some(place) => format!("coalesce({name}, k.k{}::{})", place + 1, column.type_name),
                 None => name,
             };
-            if values == Values::Text || !column.binary { format!("{value}::text") } else { value }
+            if values.are_texts(column) { format!("{value}::text") } else { value }
         });
         let columns: Vec<String> = columns.collect();
         let is_gone = key.first().map(|key| format!("t.{} IS NULL", identifier(&key.name)));

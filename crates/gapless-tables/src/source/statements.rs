@@ -5,6 +5,7 @@ use tokio_postgres::types::ToSql;
 
 use super::raw::Bytes;
 use super::table::{DELETED_AT, STAMP, SourceTable};
+use super::texts::Native;
 use crate::quoting::identifier;
 use crate::wire::{Column, Consistency};
 
@@ -13,8 +14,15 @@ use crate::wire::{Column, Consistency};
 pub(crate) enum Values {
     /// In PostgreSQL's binary form, where that means the same everywhere.
     Binary,
-    /// As texts.
+    /// As texts, but for those that are [written here](Native), which are read in their binary form.
     Text,
+}
+
+impl Values {
+    /// Whether those of a column are read as texts.
+    pub(crate) fn are_texts(self, column: &Column) -> bool {
+        !column.binary || (self == Self::Text && Native::of(column).is_none())
+    }
 }
 
 /// A statement with its parameters. Its text depends only on what kinds of bounds there are, so that it is prepared once.
@@ -280,7 +288,16 @@ impl Reading<'_> {
         format!("NOT EXISTS (SELECT 1 FROM {} r WHERE {})", self.table.relation, same.join(" AND "))
     }
 
-    fn columns(&self, leg: &Leg<'_>) -> String {
+    fn columns(&self, leg: &Leg<'_>) -> &str {
+        let form = match self.values {
+            Values::Binary => 0,
+            Values::Text => 2,
+        };
+        let selected = &self.table.selected[form + usize::from(leg.is_tombstones)];
+        selected.get_or_init(|| self.column_list(leg))
+    }
+
+    fn column_list(&self, leg: &Leg<'_>) -> String {
         let found = &self.table.found;
         let live = self.table.live.as_ref().filter(|_| !leg.is_tombstones);
         let op = match (leg.is_tombstones, live) {
@@ -309,17 +326,13 @@ impl Reading<'_> {
         self.table.found.key.iter().map(|column| format!("t.{}", identifier(&column.name))).collect()
     }
 
-    fn is_text(&self, column: &Column) -> bool {
-        self.values == Values::Text || !column.binary
-    }
-
     fn value(&self, column: &Column) -> String {
         let name = format!("t.{}", identifier(&column.name));
-        if self.is_text(column) { format!("{name}::text") } else { name }
+        if self.values.are_texts(column) { format!("{name}::text") } else { name }
     }
 
     fn type_of<'a>(&self, column: &'a Column) -> &'a str {
-        if self.is_text(column) { "text" } else { &column.type_name }
+        if self.values.are_texts(column) { "text" } else { &column.type_name }
     }
 
     /// Behind a place in an order.

@@ -1,5 +1,7 @@
 //! A table that is read: what was declared, and what the database says about it.
 
+use std::sync::OnceLock;
+
 use sha2::{Digest as _, Sha256};
 
 use super::catalog::Found;
@@ -32,6 +34,8 @@ pub(crate) struct SourceTable {
     pub(crate) live: Option<String>,
     pub(crate) description: TableDescription,
     pub(crate) subject: Subject,
+    /// What is selected from the table and from its deleted keys, in each form of values; it is the same in all statements.
+    pub(crate) selected: [OnceLock<String>; 4],
 }
 
 impl SourceTable {
@@ -71,6 +75,7 @@ impl SourceTable {
             subject,
             config,
             found,
+            selected: Default::default(),
         }
     }
 

@@ -124,6 +124,45 @@ async fn generated_and_identity_columns_and_quoted_names_are_the_same_in_a_copy(
 
 // Table behaviour 10
 #[tokio::test]
+async fn texts_that_are_written_here_are_those_of_postgres() {
+    let (shop, source) = opened(MANY).await;
+    let request = PageRequest { cursor: None, since: None, limit: 10_000, form: Form::Lines };
+    let ours = text(&source.page(&request).await.unwrap());
+    let columns = source.description().columns.iter().map(|column| column.name.as_str());
+    let columns: Vec<&str> = columns.filter(|name| *name != "id").collect();
+    let values = columns.iter().map(|name| format!("{name}::text")).collect::<Vec<_>>().join(", ");
+    shop.execute("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'").await;
+    let theirs = shop.sql.query(&format!("SELECT {values} FROM t ORDER BY id"), &[]).await.unwrap();
+    assert_eq!(ours.lines().count(), theirs.len());
+    for (line, row) in ours.lines().zip(theirs) {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        for (index, name) in columns.iter().enumerate() {
+            let value = &record["row"][name];
+            let written = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            assert_eq!(Some(written.as_str()), row.get(index), "{name} in {line}");
+        }
+    }
+}
+
+/// Values over the whole range of types, and those at the edges of days, months, years and groups of digits.
+const MANY: &str = "
+    CREATE TABLE t (id int PRIMARY KEY, at timestamptz NOT NULL, ts timestamp(6), tz timestamptz(3), d date, small smallint, big bigint, n numeric,
+        fixed numeric(20,6), u uuid, b boolean, v varchar(40));
+    INSERT INTO t SELECT i, now(), s.ts, s.ts AT TIME ZONE 'UTC', s.ts::date, (i * 7 % 65536 - 32768)::smallint,
+        (CASE i % 2 WHEN 0 THEN 1 ELSE -1 END * power(10, i % 19) + i)::bigint,
+        CASE i % 2 WHEN 0 THEN 1 ELSE -1 END * (i % 10007) * power(10::numeric, i % 61 - 30), (i - 1500) / 7.0,
+        md5(i::text)::uuid, i % 2 = 0, chr(i + 1) || '\"'
+    FROM generate_series(1, 3000) i CROSS JOIN LATERAL (SELECT CASE i % 3
+        WHEN 0 THEN timestamp '4712-01-01 00:00:00 BC' + i * interval '97 years 11 months 30 days 23:59:59.999999'
+        WHEN 1 THEN timestamp '0002-01-01 00:00:00 BC' + i * interval '1 day 00:00:00.001'
+        ELSE timestamp '1996-02-27 00:00:00' + i * interval '1 day -00:00:01' END AS ts) s;
+    INSERT INTO t SELECT 3000 + row_number() OVER (), now(), '-infinity', 'infinity', 'infinity', -32768, -9223372036854775808, n, 0, NULL, NULL, ''
+    FROM unnest('{0,0.00,-0.00010,1e131071,1e-16383,NaN,Infinity,-Infinity,9999,10000,99999999.9999,0.0001,0.00001}'::numeric[]) n;
+    UPDATE t SET u = '00000000-0000-0000-0000-000000000000', b = true WHERE u IS NULL;
+    CREATE INDEX ON t (at, id)";
+
+// Table behaviour 10
+#[tokio::test]
 async fn json_over_several_lines_is_one_line_and_else_as_it_was_written() {
     let (_shop, source) = opened(
         r#"CREATE TABLE t (id int PRIMARY KEY, j json, at timestamptz NOT NULL); CREATE INDEX ON t (at, id);
