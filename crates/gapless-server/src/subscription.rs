@@ -59,7 +59,9 @@ impl Wanted {
             return Err(Refusal::bad_request(message));
         }
         if mode == Some(Mode::Confirmed) {
-            return Err(Refusal::bad_request("rows of a table are never taken back; leave `mode` out"));
+            return Err(Refusal::bad_request(
+                "rows of a table are told at once, and never taken back; ask without `confirmed`",
+            ));
         }
         Ok(Self::Table(live_tables::Begin { table: table.to_owned(), cursor, snapshot }))
     }

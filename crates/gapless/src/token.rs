@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     device: Option<DeviceId>,
     /// What it allows beyond what every user may, with commas between: `service` (act for any user, read everything), `admin` (trim,
-    /// epoch, kick), `read:TOPIC` (read a topic of a chain; with a star at the end all that begin so)
+    /// epoch, kick), `read:TOPIC` (read a topic of a chain, or a table, as in `read:table:orders`; with a star at the end all that begin so)
     #[arg(long, default_value = "", hide_default_value = true, value_parser = Scopes::parse)]
     scope: Scopes,
     /// How long it holds, as in 15m, 1h or 30days

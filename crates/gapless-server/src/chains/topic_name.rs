@@ -15,7 +15,9 @@ pub(crate) struct TopicName {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TopicNameError {
     /// It isn't of this form.
-    #[error("`{0}` is no topic; a topic of a chain is named as in `chain:1:transfers`")]
+    #[error(
+        "`{0}` is no topic; one of a chain is named as in `chain:1:transfers`, that of a table as in `table:orders`"
+    )]
     Form(String),
     /// They are of several chains.
     #[error("the topics of one subscription are of one chain; subscribe to `{0}` apart")]

@@ -1,6 +1,6 @@
 //! What a target keeps about a copy, and what that allows.
 
-use super::plan::{Existing, Step};
+use super::plan::Existing;
 use super::position::Position;
 use super::sink::SinkError;
 use crate::wire::TableDescription;
@@ -13,6 +13,8 @@ pub(crate) struct Kept {
     pub(crate) source_table: String,
     /// The columns that the copy had.
     pub(crate) columns: Vec<String>,
+    /// What the source's table was like, types included.
+    pub(crate) schema_version: String,
 }
 
 /// A target as it is found.
@@ -46,11 +48,11 @@ impl Found<'_> {
         Err(SinkError::Refused(problem))
     }
 
-    /// How far the copy is once the steps are done.
-    pub(crate) fn position_after(&self, steps: &[Step]) -> Position {
-        let is_wider = steps.iter().any(|step| matches!(step, Step::AddColumn(_)));
+    /// How far the copy of the described table is once it has what it needs. A type that was changed may have changed values, which no
+    /// trigger tells, even where the target keeps both types alike.
+    pub(crate) fn position_of(&self, description: &TableDescription) -> Position {
         match self.kept {
-            Some(kept) if is_wider => kept.position.widened(),
+            Some(kept) if kept.schema_version != description.schema_version => kept.position.reshaped(),
             Some(kept) => kept.position.clone(),
             None if self.existing.is_none() => Position::of_a_new_table(),
             // Somebody else may put rows into it, too.

@@ -58,7 +58,7 @@ impl Position {
                 let replay = Some(Replay { cursor: next, ..replay.clone() });
                 Self { replay, ..self.clone() }
             }
-            // A copy that began with the replay goes on from its end.
+            // A copy whose own cursor was lost goes on from its end.
             Some(_) => {
                 Self { cursor: self.cursor.clone().or(next), replay: None, is_filling: false, ..*self }
             }
@@ -84,10 +84,11 @@ impl Position {
         head.has_more || (self.replay.is_some() && self.cursor.is_some())
     }
 
-    /// Begins to read rows once more from a time on. One that was interrupted goes on.
+    /// Begins to read rows once more from a time on, unless all of them are still to come. One that was interrupted goes on.
     pub fn replaying(&self, since: &str) -> Self {
         match &self.replay {
             Some(replay) if replay.since == since => self.clone(),
+            None if self.cursor.is_none() => self.clone(),
             Some(_) | None => {
                 let replay = Some(Replay { since: since.to_owned(), cursor: None });
                 Self { replay, is_filling: false, ..self.clone() }
@@ -95,12 +96,9 @@ impl Position {
         }
     }
 
-    /// Where a copy is that got a column more: the rows it holds lack its values.
-    pub(crate) fn widened(&self) -> Self {
-        match self.cursor {
-            Some(_) => self.replaying(EVER),
-            None => self.clone(),
-        }
+    /// Where a copy is whose source has other columns, or others of their types: the rows it holds have other values than they should.
+    pub(crate) fn reshaped(&self) -> Self {
+        self.replaying(EVER)
     }
 }
 
@@ -134,15 +132,24 @@ mod tests {
 
     #[test]
     fn an_interrupted_replay_goes_on_when_it_is_asked_for_again_and_another_begins() {
-        let under_way = Position::default().replaying("monday").after(&head("r1", true));
+        let before = Position { cursor: Some("a".to_owned()), ..Position::default() };
+        let under_way = before.replaying("monday").after(&head("r1", true));
         assert_eq!(under_way.replaying("monday"), under_way);
         assert_eq!(under_way.replaying("tuesday").since(), Some("tuesday"));
     }
 
+    // Table behaviour 11
     #[test]
-    fn a_copy_that_begins_at_some_time_goes_on_from_there() {
-        let begun = Position::of_a_new_table().replaying("monday");
-        assert!(!begun.is_filling, "its pages may have deletes");
+    fn a_copy_without_rows_gets_all_of_them_whatever_time_is_asked_for() {
+        for new in [Position::of_a_new_table(), Position::default()] {
+            assert_eq!(new.replaying("monday"), new);
+        }
+    }
+
+    #[test]
+    fn a_copy_whose_cursor_is_lost_goes_on_from_the_end_of_its_replay() {
+        let before = Position { cursor: Some("a".to_owned()), ..Position::default() };
+        let begun = Position { cursor: None, ..before.replaying("monday") };
         let last = head("r", false);
         assert!(!begun.has_more_after(&last));
         assert_eq!(begun.after(&last), Position { cursor: Some("r".to_owned()), ..Position::default() });
@@ -150,17 +157,17 @@ mod tests {
 
     #[test]
     fn a_new_column_makes_all_rows_come_once_more() {
-        let filling = Position::of_a_new_table().after(&head("a", true)).widened();
+        let filling = Position::of_a_new_table().after(&head("a", true)).reshaped();
         let replay = Some(Replay { since: EVER.to_owned(), cursor: None });
         assert_eq!((&filling.replay, filling.is_filling), (&replay, false));
-        assert_eq!(Position::of_a_new_table().widened(), Position::of_a_new_table());
+        assert_eq!(Position::of_a_new_table().reshaped(), Position::of_a_new_table());
     }
 
     #[test]
     fn all_rows_are_read_without_deletes_only_beside_a_cursor_that_brings_those() {
         let beside = Position { cursor: Some("a".to_owned()), ..Position::default() }.replaying(EVER);
         assert_eq!((beside.next_cursor(), beside.since()), (None, None));
-        assert_eq!(Position::default().replaying(EVER).since(), Some(EVER));
+        assert_eq!(Position { cursor: None, ..beside }.since(), Some(EVER));
     }
 
     fn head(next_cursor: &str, has_more: bool) -> PageHead {

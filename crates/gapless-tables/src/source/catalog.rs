@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Row};
 
 use super::cursor_kind::CursorKind;
 use super::declaration::TableConfig;
-use super::table::{STAMP, tombstones};
+use super::table::{STAMP, TRIGGERS, tombstones};
 use crate::quoting::qualified;
 use crate::wire::{Column, CustomType, SourceName};
 
@@ -44,6 +44,15 @@ pub(crate) struct Installed {
     pub(crate) tombstones: Option<u32>,
     /// Whether that table has the key that is declared now.
     pub(crate) is_of_this_key: bool,
+    /// The triggers that are always on, each with its oid, which is another once it was made anew.
+    triggers: Vec<String>,
+}
+
+impl Installed {
+    /// Whether a trigger is there and always on.
+    pub(crate) fn has_trigger(&self, name: &str) -> bool {
+        self.triggers.iter().any(|trigger| trigger.split(' ').next() == Some(name))
+    }
 }
 
 /// A life of a database cluster.
@@ -132,6 +141,10 @@ const INSTALLED: &str = "
             SELECT a.attname::text || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attcollation
             FROM unnest($4::text[]) WITH ORDINALITY AS k (name, position)
             JOIN pg_attribute a ON a.attrelid = $1 AND a.attname = k.name ORDER BY k.position
+        ),
+        ARRAY(
+            SELECT tgname::text || ' ' || oid FROM pg_trigger
+            WHERE tgrelid = $1 AND tgname = ANY ($5) AND NOT tgisinternal AND tgenabled = 'A' ORDER BY tgname
         )";
 
 /// Where the operators of the default order of columns' types are, where that isn't PostgreSQL itself.
@@ -214,9 +227,11 @@ pub(crate) async fn find(client: &Client, config: &TableConfig) -> Result<Found,
     let key_names: Vec<&str> = key.iter().map(|column| column.name.as_str()).collect();
     let schemas = client.query(OPERATOR_SCHEMAS, &[&oid, &key_names]).await?;
     let deleted = tombstones(&SourceName { schema: schema.to_owned(), table: table.to_owned() });
-    let row = client.query_one(INSTALLED, &[&oid, &STAMP, &deleted, &key_names]).await?;
+    let row =
+        client.query_one(INSTALLED, &[&oid, &STAMP, &deleted, &key_names, &TRIGGERS.as_slice()]).await?;
     let is_of_this_key = row.get::<_, Vec<String>>(2) == row.get::<_, Vec<String>>(3);
-    let installed = Installed { stamp: row.get(0), tombstones: row.get(1), is_of_this_key };
+    let installed =
+        Installed { stamp: row.get(0), tombstones: row.get(1), is_of_this_key, triggers: row.get(4) };
     let (cluster, is_standby) = cluster(client).await?;
     Ok(Found {
         oid,

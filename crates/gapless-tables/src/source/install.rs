@@ -6,8 +6,8 @@ use tokio_postgres::{Client, Row};
 use self::ddl::Ddl;
 use super::catalog::{self, SetupError};
 use super::declaration::TableConfig;
-use super::table::{STAMP, SourceTable};
-use super::{OpenError, SourceError};
+use super::table::{NOTES, STAMP, STAMPS, SourceTable};
+use super::{CursorKeys, OpenError, Source, SourceError};
 use crate::wire::{Consistency, Deletes};
 
 mod ddl;
@@ -24,8 +24,13 @@ pub struct Lack {
 /// Finds what a table lacks; nothing when it can be read as it is declared.
 pub async fn lacks(url: &str, config: TableConfig) -> Result<Vec<Lack>, OpenError> {
     let (client, _driver) = Connector::new(url)?.connect().await.map_err(SourceError::from)?;
-    let table = find(&client, config).await?;
-    Ok(found_lacks(&client, &table).await.map_err(SourceError::from)?)
+    let table = find(&client, config.clone()).await?;
+    let lacks = found_lacks(&client, &table).await.map_err(SourceError::from)?;
+    if lacks.is_empty() {
+        // What only reading shows, such as a filter that makes no sense.
+        Source::open(url, 1, config, CursorKeys::new([])).await?;
+    }
+    Ok(lacks)
 }
 
 /// Gives a table what it needs: column, triggers and the table of deleted keys in one transaction, and then, if they are wanted, the
@@ -158,7 +163,7 @@ async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, 
     }
     if table.config.consistency == Consistency::Strict {
         let has_column: bool = client.query_one(HAS_COLUMN, &[&table.found.oid, &STAMP]).await?.get(0);
-        if !has_column || !has_trigger(ddl::STAMPS) {
+        if !has_column || !has_trigger(STAMPS) {
             lack("rows aren't stamped with their transaction", by_install());
         }
         if has_column {
@@ -182,7 +187,7 @@ async fn found_lacks(client: &Client, table: &SourceTable) -> Result<Vec<Lack>, 
     if let (Deletes::Tombstones, Some(tombstones)) = (table.config.deletes, &table.tombstones) {
         let has_table: bool = client.query_one(HAS_TABLE, &[tombstones]).await?.get(0);
         let is_of_this_key = table.found.installed.is_of_this_key;
-        if !has_table || !is_of_this_key || !ddl::NOTES.iter().all(|name| has_trigger(name)) {
+        if !has_table || !is_of_this_key || !NOTES.iter().all(|name| has_trigger(name)) {
             let remedy = format!("{}, or declare `deletes = \"soft\"` or `\"none\"`", by_install());
             lack("deletes aren't noted", remedy);
         } else if !notes_what_is_purged(client, table).await? {

@@ -14,6 +14,12 @@ use crate::wire::{Column, Consistency, Deletes, SourceName, TableDescription};
 pub(crate) const STAMP: &str = "gapless_xid";
 /// In the table of deleted keys: when they were deleted, as the cursor column counts.
 pub(crate) const DELETED_AT: &str = "gapless_at";
+/// The trigger that stamps rows.
+pub(crate) const STAMPS: &str = "gapless_stamp";
+/// The triggers that note deleted keys.
+pub(crate) const NOTES: [&str; 3] = ["gapless_delete", "gapless_key", "gapless_truncate"];
+/// Without one of these for a while, changes are told to nobody.
+pub(super) const TRIGGERS: [&str; 4] = [STAMPS, NOTES[0], NOTES[1], NOTES[2]];
 /// The channel on which changes are announced, but for the table's oid.
 pub(crate) const CHANNEL_PREFIX: &str = "gapless_";
 /// No name in PostgreSQL is longer.

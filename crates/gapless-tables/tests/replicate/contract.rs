@@ -96,6 +96,18 @@ async fn a_new_column_is_added_and_all_rows_come_once_more() {
 }
 
 #[tokio::test]
+async fn a_change_that_the_target_keeps_alike_makes_all_rows_come_once_more_too() {
+    for target in Target::all().await {
+        let mut sink = target.sink();
+        let begin = sink.prepare(&amounts()).await.unwrap();
+        sink.apply(&page(sink.values(), "a", false, &[Put("1", "one")]), &begin, &at("a")).await.unwrap();
+        let other = TableDescription { schema_version: "2".to_owned(), ..amounts() };
+        let position = sink.prepare(&other).await.unwrap();
+        assert_eq!((position.next_cursor(), position.cursor.as_deref()), (None, Some("a")));
+    }
+}
+
+#[tokio::test]
 async fn a_change_that_can_not_be_followed_stops_with_the_column() {
     for target in Target::all().await {
         let mut sink = target.sink();
@@ -188,7 +200,7 @@ fn each_kind_of_target_says_how_it_wants_its_values() {
 }
 
 fn with(column: Column) -> TableDescription {
-    let mut description = amounts();
+    let mut description = TableDescription { schema_version: "2".to_owned(), ..amounts() };
     description.columns.push(column);
     description
 }

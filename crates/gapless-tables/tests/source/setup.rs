@@ -190,13 +190,14 @@ async fn what_is_installed_twice_is_there_once_and_goes_away_whole() {
 // Table behaviour 9
 #[tokio::test]
 async fn a_cursor_does_not_outlive_what_noted_the_changes() {
-    for what in ["all", "the noted deletes"] {
+    for what in ["all", "the stamps", "the noted deletes"] {
         let (shop, source) = Shop::of_orders(Consistency::Strict).await;
         shop.execute("INSERT INTO orders VALUES (1, 'new', now()), (2, 'new', now())").await;
         let mut reader = Reader::default();
         reader.catch_up(&source, 10).await;
         match what {
             "all" => drop(uninstall(&shop.url, orders(Consistency::Strict)).await.unwrap()),
+            "the stamps" => shop.execute("ALTER TABLE orders DISABLE TRIGGER gapless_stamp").await,
             _ => {
                 shop.execute("DROP TABLE orders_gapless_deleted; DROP TRIGGER gapless_delete ON orders").await
             }
@@ -205,6 +206,28 @@ async fn a_cursor_does_not_outlive_what_noted_the_changes() {
         let source = shop.source(orders(Consistency::Strict)).await;
         let refused = reader.try_page(&source, 10).await;
         assert!(matches!(refused, Err(SourceError::Cursor(CursorError::OtherMeaning))), "{refused:?}");
+    }
+}
+
+// Table behaviour 9
+#[tokio::test]
+async fn installing_what_is_there_leaves_cursors_as_good_as_they_were() {
+    let (shop, source) = Shop::of_orders(Consistency::Strict).await;
+    let mut reader = Reader::default();
+    reader.catch_up(&source, 10).await;
+    install(&shop.url, orders(Consistency::Strict), true).await.unwrap();
+    shop.execute("INSERT INTO orders VALUES (1, 'new', now())").await;
+    let source = shop.source(orders(Consistency::Strict)).await;
+    assert_eq!(reader.catch_up(&source, 10).await, ["1 new"]);
+}
+
+#[tokio::test]
+async fn a_check_finds_what_only_reading_shows() {
+    let shop = Shop::of_orders(Consistency::Strict).await.0;
+    for filter in ["status =", "nothing = 1"] {
+        let config = TableConfig { filter: Some(filter.to_owned()), ..orders(Consistency::Strict) };
+        let error = lacks(&shop.url, config).await.unwrap_err();
+        assert!(error.to_string().contains("its rows can't be read"), "{error}");
     }
 }
 

@@ -15,7 +15,8 @@ pub(crate) fn with_hint(error: &RunError) -> String {
     }
     if fault.is_about_the_cursor() {
         return format!(
-            "{said}\n`gapless replicate --since TIME` reads again what was changed from then on; with `--anew` it takes the copy away and makes it again"
+            "{said}\n`gapless replicate --anew` takes the copy away and makes it again; `--since TIME` reads again what was changed from then on, and \
+             leaves rows that were deleted meanwhile to `gapless verify --repair`"
         );
     }
     match fault {

@@ -151,6 +151,34 @@ fn a_column_that_is_new_at_the_source_comes_with_its_values_and_another_change_s
     assert!(stopped.complained().contains("the column `note` isn't at the source any more"), "{stopped}");
 }
 
+// Table behaviour 10
+#[test]
+fn a_type_that_is_changed_brings_all_rows_once_more_even_where_the_target_keeps_both_alike() {
+    let table =
+        "CREATE TABLE orders (id bigint PRIMARY KEY, total numeric(12, 2), updated_at timestamptz NOT NULL)";
+    let mut shop = Shop::with(table, &["orders"]);
+    shop.source.execute("INSERT INTO orders SELECT n, n, now() FROM generate_series(1, 20) n");
+    let file = format!("sqlite:{}", shop.folder.path().join("copy.db").display());
+    shop.copy("orders", &["--to", &file]).printed();
+    shop.source.execute("ALTER TABLE orders ALTER COLUMN total TYPE numeric(14, 4)");
+    shop.restart();
+    assert!(shop.copy("orders", &["--to", &file]).printed().contains("20 rows put"));
+    assert!(shop.copy("orders", &["--to", &file]).printed().contains("0 rows put"));
+    let copy = rusqlite::Connection::open(shop.folder.path().join("copy.db")).unwrap();
+    let total: String =
+        copy.query_row("SELECT total FROM orders WHERE id = 7", [], |row| row.get(0)).unwrap();
+    assert_eq!(total, "7.0000");
+}
+
+// Table behaviour 11
+#[test]
+fn a_copy_that_begins_with_a_replay_gets_all_rows() {
+    let shop = Shop::with(ORDERS, &["orders"]);
+    shop.source.execute(THREE);
+    shop.copy("orders", &["--since", "2100-01-01"]).printed();
+    shop.assert_equal("orders");
+}
+
 // Table behaviour 11
 #[test]
 fn a_replay_takes_nothing_back_and_misses_nothing() {

@@ -52,7 +52,7 @@ pub(super) async fn arrange(
         let sql = ddl::step(step, name, description);
         transaction.batch_execute(&sql).await.map_err(errors::sink_error)?;
     }
-    let position = found.position_after(&steps);
+    let position = found.position_of(description);
     state::keep(&transaction, name, origin, description, &position).await.map_err(errors::sink_error)?;
     transaction.commit().await.map_err(errors::sink_error)?;
     Ok(position)

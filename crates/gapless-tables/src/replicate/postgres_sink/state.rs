@@ -49,7 +49,7 @@ pub(super) async fn lock(transaction: &Transaction<'_>, name: &SourceName) -> Re
 
 fn reading(name: &SourceName) -> String {
     format!(
-        "SELECT cursor, replay_since, replay_cursor, is_filling, repairs, source_table, columns FROM {} WHERE target = $1",
+        "SELECT cursor, replay_since, replay_cursor, is_filling, repairs, source_table, columns, schema_version FROM {} WHERE target = $1",
         qualified(&name.schema, TABLE)
     )
 }
@@ -72,7 +72,7 @@ fn kept(row: &Row) -> Kept {
     let since: Option<String> = row.get(1);
     let replay = since.map(|since| Replay { since, cursor: row.get(2) });
     let position = Position { cursor: row.get(0), replay, is_filling: row.get(3), repairs: row.get(4) };
-    Kept { position, source_table: row.get(5), columns: row.get(6) }
+    Kept { position, source_table: row.get(5), columns: row.get(6), schema_version: row.get(7) }
 }
 
 /// Keeps what a table is now.

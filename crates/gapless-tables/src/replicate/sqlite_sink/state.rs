@@ -24,7 +24,7 @@ const MAKE: &str = "
     )";
 
 const READ: &str = "
-    SELECT cursor, replay_since, replay_cursor, is_filling, repairs, source_table, columns FROM gapless_replica WHERE target = ?1";
+    SELECT cursor, replay_since, replay_cursor, is_filling, repairs, source_table, columns, schema_version FROM gapless_replica WHERE target = ?1";
 
 const KEEP: &str = "
     INSERT INTO gapless_replica (target, source, source_table, schema_version, columns, cursor, replay_since, replay_cursor, is_filling)
@@ -57,6 +57,7 @@ pub(super) fn read(connection: &Connection, table: &str) -> Result<Option<Kept>>
             position: Position { cursor: row.get(0)?, replay, is_filling: row.get(3)?, repairs: row.get(4)? },
             source_table: row.get(5)?,
             columns: serde_json::from_str(&columns).unwrap_or_default(),
+            schema_version: row.get(7)?,
         })
     });
     row.optional()

@@ -47,7 +47,7 @@ pub(super) fn arrange(
             (None, Step::Create | Step::AddColumn(_)) => {}
         }
     }
-    let position = found.position_after(&steps);
+    let position = found.position_of(description);
     state::keep(&transaction, table, origin, description, &position).map_err(sink_error)?;
     transaction.commit().map_err(sink_error)?;
     Ok(position)

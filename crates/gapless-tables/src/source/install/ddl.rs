@@ -2,14 +2,9 @@
 
 use crate::quoting::{identifier, literal, qualified};
 use crate::source::table::{
-    CHANNEL_PREFIX, DELETED_AT, STAMP, SourceTable, name_of, purged, tombstones_name,
+    CHANNEL_PREFIX, DELETED_AT, NOTES, STAMP, STAMPS, SourceTable, name_of, purged, tombstones_name,
 };
 use crate::wire::{Column, Deletes};
-
-/// The trigger that stamps rows.
-pub(super) const STAMPS: &str = "gapless_stamp";
-/// The triggers that note deleted keys.
-pub(super) const NOTES: [&str; 3] = ["gapless_delete", "gapless_key", "gapless_truncate"];
 
 /// The trigger that announces changes.
 pub(super) const ANNOUNCES: &str = "gapless_announce";
@@ -99,18 +94,28 @@ impl<'a> Ddl<'a> {
 
     fn stamping(&self) -> Vec<String> {
         let (relation, function) = (&self.table.relation, self.function("stamp"));
-        vec![
+        let mut statements = vec![
             format!("ALTER TABLE {relation} ADD COLUMN IF NOT EXISTS {STAMP} xid8"),
             format!(
                 "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SET search_path = '' AS {}",
                 literal(&format!("BEGIN NEW.{STAMP} := pg_catalog.pg_current_xact_id(); RETURN NEW; END"))
             ),
-            format!("DROP TRIGGER IF EXISTS {STAMPS} ON {relation}"),
-            format!(
-                "CREATE TRIGGER {STAMPS} BEFORE INSERT OR UPDATE ON {relation} FOR EACH ROW EXECUTE FUNCTION {function}()"
-            ),
-            // Also where changes of others are applied.
-            format!("ALTER TABLE {relation} ENABLE ALWAYS TRIGGER {STAMPS}"),
+        ];
+        if !self.table.found.installed.has_trigger(STAMPS) {
+            let event =
+                format!("BEFORE INSERT OR UPDATE ON {relation} FOR EACH ROW EXECUTE FUNCTION {function}()");
+            statements.extend(self.trigger(STAMPS, &event));
+        }
+        statements
+    }
+
+    /// Makes a trigger anew. It is always on, also where changes of others are applied.
+    fn trigger(&self, name: &str, event: &str) -> [String; 3] {
+        let relation = &self.table.relation;
+        [
+            format!("DROP TRIGGER IF EXISTS {name} ON {relation}"),
+            format!("CREATE TRIGGER {name} {event}"),
+            format!("ALTER TABLE {relation} ENABLE ALWAYS TRIGGER {name}"),
         ]
     }
 
@@ -192,10 +197,12 @@ impl<'a> Ddl<'a> {
             ),
             format!("BEFORE TRUNCATE ON {relation} FOR EACH STATEMENT EXECUTE FUNCTION {note_all}()"),
         ];
+        let installed = &self.table.found.installed;
         for (name, event) in NOTES.iter().zip(events) {
-            statements.push(format!("DROP TRIGGER IF EXISTS {name} ON {relation}"));
-            statements.push(format!("CREATE TRIGGER {name} {event}"));
-            statements.push(format!("ALTER TABLE {relation} ENABLE ALWAYS TRIGGER {name}"));
+            // One that stands keeps its oid, and so the cursors that it was always on for.
+            if !installed.is_of_this_key || !installed.has_trigger(name) {
+                statements.extend(self.trigger(name, &event));
+            }
         }
         statements
     }
