@@ -9,6 +9,10 @@ use super::statements::{Statements, Way};
 use crate::replicate::page::{Page, Records};
 use crate::replicate::position::Position;
 
+/// A page with more behind it needn't be on disk yet: whatever a crash of the target takes back, it takes back together with the
+/// position, and the last page of a pass takes all that came before it to disk.
+const NOT_YET_ON_DISK: &str = "SET LOCAL synchronous_commit = off";
+
 /// The statements of a table, prepared on a connection that has a table for pages.
 pub(super) struct Prepared {
     pub(super) statements: Statements,
@@ -44,6 +48,9 @@ impl Prepared {
         to: &Position,
     ) -> Result<(), Trouble> {
         let transaction = client.transaction().await?;
+        if page.head.has_more {
+            transaction.batch_execute(NOT_YET_ON_DISK).await?;
+        }
         let counts = (page.records.upserts, page.records.deletes);
         self.advance(&transaction, from, to, counts).await?;
         self.put(&transaction, way, &page.records).await?;
