@@ -14,13 +14,13 @@ use self::statements::{Reading, Values};
 use self::table::SourceTable;
 use crate::wire::{Consistency, TableDescription};
 
+mod behind;
 mod catalog;
 mod changes;
 mod compare;
 mod cursor_kind;
 mod declaration;
 mod encoding;
-mod floor;
 pub(crate) mod install;
 mod marks;
 mod page;

@@ -56,12 +56,15 @@ pub struct TableDescription {
     pub consistency: Consistency,
     /// How deletes are noticed.
     pub deletes: Deletes,
-    /// Changes whenever the columns or the meaning of cursors do.
+    /// Changes whenever the columns do.
     pub schema_version: String,
     /// The column that says when a row was changed last.
     pub cursor_column: String,
     /// The columns of the key, in its order.
     pub key: Vec<String>,
+    /// Those of them whose equal values may be written differently, as `1.0` and `1.00`, so that only PostgreSQL tells which rows are one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loose_key: Vec<String>,
     /// All columns that are read, in the order of the fields of a row.
     pub columns: Vec<Column>,
     /// The types that columns use and that PostgreSQL doesn't have by itself, in an order in which they can be made.

@@ -139,14 +139,21 @@ async fn answer(
     let until = Instant::now() + wait;
     let attached = (!wait.is_zero()).then(|| gateway.live_tables().get(table).attach(gateway));
     let mut grown = attached.as_ref().map(Attached::grown);
+    let mut was_woken = false;
     loop {
         let request = PageRequest { cursor, since, limit: limit.unwrap_or(ROWS_DEFAULT), form };
+        let turn = match &attached {
+            Some(attached) if was_woken => Some(attached.turn().await),
+            Some(_) | None => None,
+        };
         let page = table.page(&request).await?;
+        drop(turn);
         let is_waiting = page.head.records == 0 && !page.head.has_more && !gateway.is_draining();
         let Some(grown) = grown.as_mut().filter(|_| is_waiting && Instant::now() < until) else {
             return Ok(response(page, form));
         };
         (cursor, since) = (Some(page.head.next_cursor), None);
+        was_woken = true;
         tokio::select! {
             _ = grown.changed() => {}
             () = sleep_until(until) => {}

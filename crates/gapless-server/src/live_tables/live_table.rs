@@ -1,5 +1,6 @@
 //! One table that is followed, and whoever follows it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use gapless_core::TableTail;
 use gapless_proto::{Cursor, Topic};
 use gapless_tables::{Change, Moment, Served};
 use metrics::Counter;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 
 use super::poller;
@@ -48,6 +49,9 @@ pub(crate) struct LiveTable {
     /// Tells those who are behind that a pass has ended.
     passed: watch::Sender<()>,
     turns: Semaphore,
+    /// How many of those who fell behind have begun to read.
+    begun_reads: AtomicU64,
+    waiters_turns: Semaphore,
     followers: Mutex<Followers>,
     changes: Counter,
     reads: Counter,
@@ -75,6 +79,8 @@ impl LiveTable {
             grown: watch::Sender::new(()),
             passed: watch::Sender::new(()),
             turns: Semaphore::new(READS_MAX),
+            begun_reads: AtomicU64::new(0),
+            waiters_turns: Semaphore::new(READS_MAX),
             followers: Mutex::new(Followers { count: 0, is_polled: false, left_at: Instant::now() }),
             changes: metrics::counter!("gapless_table_changes_total", "table" => table.clone()),
             reads: metrics::counter!("gapless_table_follower_reads_total", "table" => table),
@@ -126,14 +132,25 @@ impl LiveTable {
         let mut followers = self.followers();
         let is_left = followers.count == 0 && followers.left_at.elapsed() >= LINGER;
         followers.is_polled = !is_left;
+        if is_left {
+            // Whoever comes next doesn't want what was newest now.
+            self.tail_mut().clear();
+        }
         is_left
     }
 
     /// A turn to read the table for oneself, until it is dropped.
-    pub(super) async fn turn(&self) -> tokio::sync::SemaphorePermit<'_> {
+    pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
         let turn = self.turns.acquire().await.expect("the semaphore is never closed");
+        self.begun_reads.fetch_add(1, Ordering::SeqCst);
         self.reads.increment(1);
         turn
+    }
+
+    /// How many of those who fell behind have begun to read, and whether one is at it.
+    pub(super) fn behind_reads(&self) -> (u64, bool) {
+        let begun = self.begun_reads.load(Ordering::SeqCst);
+        (begun, self.turns.available_permits() < READS_MAX)
     }
 
     /// Begins anew: what comes next doesn't follow on what was told.
@@ -197,6 +214,11 @@ pub(super) fn own_cursor(cursor: &str) -> Cursor {
 impl Attached {
     pub(super) fn table(&self) -> &Arc<LiveTable> {
         &self.0
+    }
+
+    /// A turn to read a page that was waited for, until it is dropped: all who wait are woken at once.
+    pub(crate) async fn turn(&self) -> SemaphorePermit<'_> {
+        self.0.waiters_turns.acquire().await.expect("the semaphore is never closed")
     }
 
     /// Tells when the table has changed from now on.

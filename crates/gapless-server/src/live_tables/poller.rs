@@ -83,6 +83,7 @@ impl Poller {
             place.cursor = cursor;
             place.pass = began.or(place.pass.take());
             if served.consistency() == Consistency::Watched {
+                self.repeats.handle_reads(self.table.behind_reads());
                 changes.retain(|change| self.repeats.is_new(change));
             }
             let ended = place.pass.take_if(|_| !has_more);

@@ -9,14 +9,26 @@ use sha2::{Digest as _, Sha256};
 const ROWS_MAX: usize = 100_000;
 
 /// Recognises changes that come again though nothing has changed: a *watched* table repeats whatever was written while some transaction was
-/// open, again and again. What was told last of a row holds for all who follow, whether they were told it here or read it.
+/// open, again and again. What was told last of a row holds for all who follow, as long as nobody has read the table for themselves: they may
+/// have seen a row become another, and it be again what it was before the next look here.
 #[derive(Default)]
 pub(super) struct Repeats {
+    /// How many had begun to read for themselves, and whether one was at it, when this was asked last.
+    reads: (u64, bool),
     /// The digests of the rows' keys, and of what was told of them last.
     told: HashMap<[u8; 32], [u8; 32]>,
 }
 
 impl Repeats {
+    /// Takes in how many have begun to read for themselves until now, and whether one is at it.
+    pub(super) fn handle_reads(&mut self, reads: (u64, bool)) {
+        let (_, was_at_it) = self.reads;
+        if reads != self.reads || was_at_it {
+            self.told.clear();
+        }
+        self.reads = reads;
+    }
+
     /// Whether a change is another one than the last of its row, as far as that is remembered.
     pub(super) fn is_new(&mut self, change: &Change) -> bool {
         if self.told.len() >= ROWS_MAX && !self.told.contains_key(&change.key) {
@@ -34,6 +46,18 @@ mod tests {
 
     fn change(key: u8, record: &str) -> Change {
         Change { record: record.to_owned(), cursor: String::new(), key: [key; 32] }
+    }
+
+    #[test]
+    fn what_was_told_counts_only_until_somebody_reads_for_themselves() {
+        let mut repeats = Repeats::default();
+        let mut look = |reads| {
+            repeats.handle_reads(reads);
+            repeats.is_new(&change(1, "a"))
+        };
+        let looks =
+            [(0, false), (0, false), (1, true), (1, true), (1, false), (1, false), (2, false), (2, false)];
+        assert_eq!(looks.map(&mut look), [true, false, true, true, true, false, true, false]);
     }
 
     #[test]

@@ -154,6 +154,34 @@ async fn what_can_not_be_followed_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn who_begins_when_nobody_has_followed_for_long_is_told_nothing_of_before() {
+    let (shop, server) = open().await;
+    let mut first = Reader::connect(&server).await;
+    first.subscribe(None, false).await;
+    drop(first);
+    until_nobody_looks(&shop).await;
+    shop.execute("INSERT INTO orders VALUES (1, 'before', 1, NULL, now())").await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(None, false).await;
+    shop.execute("INSERT INTO orders VALUES (2, 'after', 1, NULL, now())").await;
+    assert_eq!(id_of(&reader.told().await), "2");
+}
+
+#[tokio::test]
+async fn a_key_that_no_cursor_can_name_is_no_end_of_the_rest() {
+    let shop = Shop::open_table(
+        "CREATE TABLE orders (id text PRIMARY KEY, status text, updated_at timestamptz NOT NULL)",
+    )
+    .await;
+    let server = TestServer::start_with_tables(shop.declared()).await;
+    let mut reader = Reader::connect(&server).await;
+    reader.subscribe(None, false).await;
+    shop.execute("INSERT INTO orders VALUES (repeat('b', 30000), 'long', now())").await;
+    shop.execute("DELETE FROM orders; TRUNCATE orders_gapless_deleted; INSERT INTO orders VALUES ('a', 'short', now())").await;
+    assert_eq!(id_of(&reader.told().await), "a");
+}
+
 // Table behaviour 11
 #[tokio::test]
 async fn followers_wait_for_a_source_that_is_away() {
@@ -290,6 +318,28 @@ impl Follower {
         self.repeated += usize::from(!self.versions.insert(version));
         self.held.insert(id, version);
     }
+}
+
+/// Waits until the table's statistics say that it isn't read any more.
+async fn until_nobody_looks(shop: &Shop) {
+    let looks = async || -> i64 {
+        let sql = "SELECT pg_stat_force_next_flush(), xact_commit FROM pg_stat_database WHERE datname = current_database()";
+        shop.sql.query_one(sql, &[]).await.unwrap().get(1)
+    };
+    let mut ticks = tokio::time::interval(Duration::from_secs(2));
+    let mut before = looks().await;
+    within(async {
+        loop {
+            ticks.tick().await;
+            let now = looks().await;
+            // Not more than these questions.
+            if now - before <= 2 {
+                return;
+            }
+            before = now;
+        }
+    })
+    .await;
 }
 
 async fn open() -> (Shop, TestServer) {

@@ -27,6 +27,13 @@ impl Shop {
         shop
     }
 
+    /// A shop with another table `orders`.
+    pub(crate) async fn open_table(statement: &str) -> Self {
+        let url = SharedPostgres::from_environment().fresh_database();
+        connect(&url).await.batch_execute(statement).await.unwrap();
+        Self::of(url, TableConfig::new("orders")).await
+    }
+
     /// A shop whose table was made already.
     pub(crate) async fn of(url: String, config: TableConfig) -> Self {
         let shop = Self { sql: connect(&url).await, url, config };

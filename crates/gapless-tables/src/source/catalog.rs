@@ -19,6 +19,12 @@ pub(crate) struct Found {
     pub(crate) key: Vec<Column>,
     /// All columns that are read, key and cursor among them, in the table's order.
     pub(crate) columns: Vec<Column>,
+    /// Their places among the columns that the table ever had: one that is dropped and added again has another.
+    pub(crate) places: Vec<i16>,
+    /// The columns of the key whose equal values may be written differently, as `1.0` and `1.00`.
+    pub(crate) loose_key: Vec<String>,
+    /// What the columns are as [`SHAPE`] tells it.
+    pub(crate) shape: String,
     pub(crate) types: Vec<CustomType>,
     /// About how many rows it has, if anybody has counted some.
     pub(crate) rows_estimate: Option<u64>,
@@ -97,7 +103,11 @@ const COLUMNS: &str = "
         CASE WHEN a.attcollation <> t.typcollation AND a.attcollation <> 0
             THEN format('%I.%I', cn.nspname, co.collname) END,
         CASE WHEN t.typtype = 'd' THEN b.typname::text ELSE t.typname::text END,
-        coalesce(k.position, 0)
+        coalesce(k.position, 0), a.attnum,
+        t.typtype = 'e' OR CASE WHEN t.typtype = 'd' THEN b.typname ELSE t.typname END IN (
+            'bool', 'int2', 'int4', 'int8', 'oid', 'uuid', 'bytea', 'date', 'time', 'timestamp', 'timestamptz', 'inet', 'cidr', 'macaddr'
+        ) OR (t.typname IN ('text', 'varchar', 'bpchar', 'name') AND co.collisdeterministic AND (t.typname <> 'bpchar' OR a.atttypmod <> -1))
+            OR (t.typname = 'numeric' AND a.atttypmod <> -1)
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typelem <> 0
     LEFT JOIN pg_type b ON b.oid = t.typbasetype
@@ -147,6 +157,11 @@ const INSTALLED: &str = "
             WHERE tgrelid = $1 AND tgname = ANY ($5) AND NOT tgisinternal AND tgenabled = 'A' ORDER BY tgname
         )";
 
+/// What a table's columns are, given its oid: it is another text after each change of them, though all be as before again.
+pub(crate) const SHAPE: &str = "
+    SELECT string_agg(concat_ws(' ', a.attnum, a.atttypid, a.atttypmod, a.xmin), ',' ORDER BY a.attnum)
+    FROM pg_attribute a WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid";
+
 /// Where the operators of the default order of columns' types are, where that isn't PostgreSQL itself.
 const OPERATOR_SCHEMAS: &str = "
     SELECT DISTINCT n.nspname::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -162,6 +177,10 @@ struct Attribute {
     base: String,
     /// The place in the primary key, beginning with 1; 0 outside.
     key_position: i32,
+    /// The place among the columns that the table ever had.
+    place: i16,
+    /// Whether values that are equal are always written alike.
+    is_exact: bool,
 }
 
 /// Looks a declared table up.
@@ -197,6 +216,8 @@ pub(crate) async fn find(client: &Client, config: &TableConfig) -> Result<Found,
             qualified(schema, table)
         )));
     }
+    // Before the columns: what is changed between is seen to be another when rows are read.
+    let shape: Option<String> = client.query_one(&format!("{SHAPE} = $1"), &[&oid]).await?.get(0);
     let rows = client.query(COLUMNS, &[&oid]).await?;
     let all: Vec<Attribute> = rows.iter().map(attribute).filter(|found| found.column.name != STAMP).collect();
     let named = |name: &str| {
@@ -233,12 +254,21 @@ pub(crate) async fn find(client: &Client, config: &TableConfig) -> Result<Found,
     let installed =
         Installed { stamp: row.get(0), tombstones: row.get(1), is_of_this_key, triggers: row.get(4) };
     let (cluster, is_standby) = cluster(client).await?;
+    let loose = all.iter().filter(|found| !found.is_exact && key_names.contains(&found.column.name.as_str()));
+    let loose_key = loose.map(|found| found.column.name.clone()).collect();
     Ok(Found {
         oid,
         cursor: cursor.column.clone(),
         cursor_kind,
         key,
+        places: all
+            .iter()
+            .filter(|found| names.contains(&found.column.name.as_str()))
+            .map(|found| found.place)
+            .collect(),
         columns,
+        loose_key,
+        shape: shape.unwrap_or_default(),
         types: types.iter().map(custom_type).collect(),
         rows_estimate,
         cluster,
@@ -303,7 +333,7 @@ fn attribute(row: &Row) -> Attribute {
         binary: row.get::<_, bool>(5) && row.get::<_, &str>(4) != "d",
         collation: row.get(6),
     };
-    Attribute { column, base: row.get(7), key_position: row.get(8) }
+    Attribute { column, base: row.get(7), key_position: row.get(8), place: row.get(9), is_exact: row.get(10) }
 }
 
 fn custom_type(row: &Row) -> CustomType {

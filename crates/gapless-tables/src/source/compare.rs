@@ -2,7 +2,6 @@
 
 use tokio_postgres::types::ToSql;
 
-use super::page::NAMED_TABLE;
 use super::{PAGE_ROWS_MAX, Source, SourceError};
 use crate::digest::{Compared, by_column, of_key, params};
 use crate::wire::{KeyRange, RangeDigest, RowDigest};
@@ -19,6 +18,7 @@ impl Source {
         if rows.is_some_and(|rows| !(1..=COUNTED_MAX).contains(&rows)) {
             return Err(SourceError::Request(format!("`limit` must be from 1 to {COUNTED_MAX}")));
         }
+        let _turn = self.pool.heavy_turn().await.ok_or(SourceError::Crowded)?;
         let client = self.connection().await?;
         let compared = self.compared();
         let last = match rows {
@@ -36,7 +36,7 @@ impl Source {
             .query_one(&compared.sum(&range), &params(&range))
             .await
             .map_err(|error| self.of_asker(error))?;
-        self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
+        self.is_same(&client).await?;
         Ok(RangeDigest { rows: row.try_get(0)?, digest: row.try_get(1)?, up_to: last })
     }
 
@@ -46,24 +46,26 @@ impl Source {
         if !(1..=PAGE_ROWS_MAX).contains(&limit) {
             return Err(SourceError::Request(format!("`limit` must be from 1 to {PAGE_ROWS_MAX}")));
         }
+        let _turn = self.pool.heavy_turn().await.ok_or(SourceError::Crowded)?;
         let client = self.connection().await?;
         let rows = client
             .query(&self.compared().rows(range, limit), &params(range))
             .await
             .map_err(|error| self.of_asker(error))?;
-        self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
+        self.is_same(&client).await?;
         rows.iter().map(|row| Ok(RowDigest { key: row.try_get(0)?, digest: row.try_get(1)? })).collect()
     }
 
     /// The hashes of the rows that have some keys, at most 1,000, as far as there are such, under the keys as they were asked for.
     pub async fn key_digests(&self, keys: &[Vec<String>]) -> Result<Vec<RowDigest>, SourceError> {
         self.check_keys(keys)?;
+        let _turn = self.pool.heavy_turn().await.ok_or(SourceError::Crowded)?;
         let client = self.connection().await?;
         let columns = by_column(keys, self.table.found.key.len());
         let columns: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
         let rows =
             client.query(&self.compared().of_keys(), &columns).await.map_err(|error| self.of_asker(error))?;
-        self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
+        self.is_same(&client).await?;
         Ok(rows.iter().filter_map(|row| of_key(row, keys)).collect())
     }
 

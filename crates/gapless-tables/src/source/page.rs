@@ -12,14 +12,15 @@ use super::encoding::{Encoder, Form};
 use super::marks::Moment;
 use super::raw::Raw;
 use super::statements::{self, LEADING, Reading, Statement};
-use super::{Source, SourceError, floor};
+use super::{Source, SourceError, behind};
 use crate::wire::PageHead;
 
 /// A page ends behind the row that reaches so many bytes.
 pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;
+/// The longest key that a cursor names. An index takes longer ones only if they can be compressed.
+const KEY_BYTES_MAX: usize = 4 << 10;
 /// The most rows of a page.
 pub const PAGE_ROWS_MAX: u32 = 10_000;
-pub(super) const NAMED_TABLE: &str = "SELECT to_regclass($1)::oid";
 /// Seconds from the Unix epoch to 2000-01-01, from which PostgreSQL counts.
 const POSTGRES_EPOCH_SECONDS: u64 = 946_684_800;
 
@@ -170,7 +171,7 @@ impl Source {
             };
             // Asked behind the rows, so that whatever it tells held while they were read.
             let page = client.prepare_cached(&statement.sql).await.map_err(|error| self.refused(error))?;
-            let behind = client.prepare_cached(&floor::statement(&self.table)).await;
+            let behind = client.prepare_cached(&behind::statement(&self.table)).await;
             let behind = behind.map_err(|error| self.refused(error))?;
             let (read, checked) = tokio::join!(
                 biased;
@@ -257,16 +258,6 @@ impl Source {
         Ok(read)
     }
 
-    /// Makes sure that the table's name still means the table that was found.
-    pub(super) async fn is_same(
-        &self,
-        client: &Object,
-        prepared: &tokio_postgres::Statement,
-    ) -> Result<(), SourceError> {
-        let row = client.query_one(prepared, &[&self.table.relation]).await?;
-        self.check_oid(row.try_get(0)?)
-    }
-
     /// The cursor column of a row.
     fn at(&self, row: &Row) -> Result<i64, SourceError> {
         let Raw(at) = row.try_get(1)?;
@@ -285,7 +276,14 @@ impl Source {
             let Raw(value) = row.try_get(LEADING + index)?;
             value.map(<[u8]>::to_vec).ok_or_else(unreadable)
         });
-        Ok(Place { at, key: Some(key.collect::<Result<_, SourceError>>()?) })
+        let key: Vec<Vec<u8>> = key.collect::<Result<_, SourceError>>()?;
+        let bytes: usize = key.iter().map(Vec::len).sum();
+        if bytes > KEY_BYTES_MAX {
+            let problem =
+                format!("a row's key has {bytes} bytes, and cursors name keys of at most {KEY_BYTES_MAX}");
+            return Err(SourceError::Unavailable(problem));
+        }
+        Ok(Place { at, key: Some(key) })
     }
 
     /// How far a value of the cursor column is behind this machine's clock.

@@ -10,6 +10,8 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
 use gapless_postgres::{Bell, CONNECT_PATIENCE, Connector, Parts, UrlError};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use super::catalog::{self, Cluster};
 use crate::digest::TEXTS;
@@ -17,6 +19,9 @@ use crate::quoting::identifier;
 
 /// How long a page waits for a connection.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a question that may take long waits for its turn.
+const HEAVY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What each connection is set to, beside the form of texts: nothing is written; plans go by
 /// the indexes, however small the table was when they were made.
@@ -41,6 +46,7 @@ pub(crate) struct SourcePool {
     connector: Connector,
     connections: usize,
     cluster: KnownCluster,
+    heavy: Arc<Semaphore>,
     comparing: Arc<Mutex<BTreeMap<Vec<String>, Pool>>>,
 }
 
@@ -60,7 +66,8 @@ impl SourcePool {
         let connector = Connector::new(url)?;
         let connects = Connects { connector: connector.clone(), operator_schemas: Vec::new() };
         let pool = pool(connects, connections, Arc::clone(&cluster));
-        Ok(Self { pool, connector, connections, cluster, comparing: Arc::default() })
+        let heavy = Arc::new(Semaphore::new((connections / 2).max(1)));
+        Ok(Self { pool, connector, connections, cluster, heavy, comparing: Arc::default() })
     }
 
     /// The pool whose connections find operators in some schemas. No other connection does, so that what stands in the filter of one table
@@ -75,6 +82,12 @@ impl SourcePool {
             pool(Connects { connector, operator_schemas }, self.connections, Arc::clone(&self.cluster))
         });
         Self { pool: pool.clone(), ..self.clone() }
+    }
+
+    /// A turn for a question that may take long, until it is dropped: of the connections, only half work on such. `None` when all turns are
+    /// taken for long.
+    pub(crate) async fn heavy_turn(&self) -> Option<SemaphorePermit<'_>> {
+        timeout(HEAVY_PATIENCE, self.heavy.acquire()).await.ok()?.ok()
     }
 
     pub(crate) async fn get(&self) -> Result<Object, PoolError> {

@@ -4,7 +4,7 @@ use futures_util::TryStreamExt as _;
 use tokio_postgres::types::ToSql;
 
 use super::encoding::{Encoder, Form};
-use super::page::{NAMED_TABLE, PAGE_BYTES_MAX};
+use super::page::PAGE_BYTES_MAX;
 use super::statements::Values;
 use super::{Source, SourceError};
 use crate::digest::by_column;
@@ -25,6 +25,7 @@ impl Source {
     /// are fewer records than keys if they would have more than 8 MiB, but at least one.
     pub async fn rows(&self, keys: &[Vec<String>], form: Form) -> Result<KeyedRows, SourceError> {
         self.check_keys(keys)?;
+        let _turn = self.pool.heavy_turn().await.ok_or(SourceError::Crowded)?;
         let client = self.connection().await?;
         let (found, columns) = (&self.table.found, by_column(keys, self.table.found.key.len()));
         let columns: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
@@ -48,7 +49,7 @@ impl Source {
             // The rest would have to be received before the connection could do anything else.
             drop(deadpool_postgres::Object::take(client));
         } else {
-            self.is_same(&client, &client.prepare_cached(NAMED_TABLE).await?).await?;
+            self.is_same(&client).await?;
         }
         let schema_version = self.table.description.schema_version.clone();
         Ok(KeyedRows { head: RowsHead { records, schema_version }, rows: encoder.bytes })

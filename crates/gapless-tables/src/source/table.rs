@@ -54,7 +54,7 @@ impl SourceTable {
             (config.consistency, config.deletes, &config.soft_column),
             &found.installed,
         ));
-        let schema_version = fingerprint(&(meaning, &found.columns, &found.types));
+        let schema_version = fingerprint(&(&found.columns, &found.places, &found.types));
         let description = TableDescription {
             table: config.name.clone(),
             source: source.clone(),
@@ -63,6 +63,7 @@ impl SourceTable {
             schema_version: format!("{schema_version:016x}"),
             cursor_column: config.cursor.clone(),
             key: names(&found.key),
+            loose_key: found.loose_key.clone(),
             columns: found.columns.clone(),
             types: found.types.clone(),
             rows_estimate: found.rows_estimate,

@@ -66,7 +66,7 @@ pub enum CursorError {
 const VERSION: u8 = 1;
 /// Half of a SHA-256 is more than anyone can guess.
 const TAG_BYTES: usize = 16;
-/// No cursor is longer: see [`gapless_core::Snapshot::capped`], and keys are at most a third of a page of an index.
+/// No cursor is longer: see [`gapless_core::Snapshot::capped`], and the longest key that is named.
 const BYTES_MAX: usize = 64 << 10;
 
 impl CursorKeys {

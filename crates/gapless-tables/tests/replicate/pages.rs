@@ -20,6 +20,7 @@ pub(crate) fn amounts() -> TableDescription {
         schema_version: "1".to_owned(),
         cursor_column: "updated_at".to_owned(),
         key: vec!["id".to_owned()],
+        loose_key: Vec::new(),
         columns: vec![column("id", "bigint", true), column("note", "text", false)],
         types: Vec::new(),
         rows_estimate: None,

@@ -170,6 +170,24 @@ fn a_type_that_is_changed_brings_all_rows_once_more_even_where_the_target_keeps_
     assert_eq!(total, "7.0000");
 }
 
+// Table behaviour 6
+#[test]
+fn a_file_takes_no_keys_that_are_equal_and_written_differently() {
+    let table =
+        |key: &str| format!("CREATE TABLE orders (id {key} PRIMARY KEY, updated_at timestamptz NOT NULL)");
+    for (key, is_taken) in
+        [("numeric", false), ("numeric(9, 2)", true), ("interval", false), ("char(3)", true)]
+    {
+        let shop = Shop::with(&table(key), &["orders"]);
+        let file = format!("sqlite:{}", shop.folder.path().join("copy.db").display());
+        let said = shop.copy("orders", &["--to", &file]);
+        match is_taken {
+            true => drop(said.printed()),
+            false => assert!(said.complained().contains("`id`"), "{said}"),
+        }
+    }
+}
+
 // Table behaviour 11
 #[test]
 fn a_copy_that_begins_with_a_replay_gets_all_rows() {

@@ -171,6 +171,40 @@ async fn a_source_that_fails_is_told_and_the_cursor_goes_on_afterwards() {
     assert_eq!(answer.done()["records"].as_array().unwrap().len(), 1);
 }
 
+// Table behaviour 10
+#[tokio::test]
+async fn a_type_that_was_changed_is_never_taken_for_what_it_was() {
+    let counter = Counter::start().await;
+    counter.execute("ALTER TABLE orders ADD COLUMN n int; INSERT INTO orders (id, n, updated_at) VALUES (1, 5, now())").await;
+    let backend = counter.api.service();
+    let mut cursor = backend.post(SYNC, &json!({})).await.done()["next_cursor"].clone();
+    let first = backend.get("/v1/tables/orders").await.done()["schema_version"].clone();
+    for (change, value) in [
+        (
+            "ALTER TABLE orders ALTER COLUMN n TYPE float4; UPDATE orders SET n = 1.5, updated_at = now()",
+            json!(1.5),
+        ),
+        (
+            r#"ALTER TABLE orders ALTER COLUMN n TYPE text; UPDATE orders SET n = '7,"id":"9"', updated_at = now()"#,
+            json!(r#"7,"id":"9""#),
+        ),
+        (
+            "ALTER TABLE orders DROP COLUMN n; ALTER TABLE orders ADD COLUMN n int; UPDATE orders SET n = 3, updated_at = now()",
+            json!(3),
+        ),
+    ] {
+        counter.execute(change).await;
+        let page = backend.post(SYNC, &json!({"cursor": cursor})).await.done();
+        assert_eq!(
+            (&page["records"][0]["row"]["n"], &page["records"][0]["row"]["id"]),
+            (&value, &json!("1")),
+            "{change}"
+        );
+        cursor = page["next_cursor"].clone();
+    }
+    assert_ne!(backend.get("/v1/tables/orders").await.done()["schema_version"], first);
+}
+
 #[tokio::test]
 async fn a_column_that_is_added_is_there_at_the_next_look() {
     let counter = Counter::start().await;

@@ -203,6 +203,7 @@ mod tests {
             schema_version: "1".to_owned(),
             cursor_column: "at".to_owned(),
             key: vec!["Id".to_owned()],
+            loose_key: Vec::new(),
             columns: vec![
                 column("Id", "bigint", true, None),
                 column("na\"me", "text", false, Some("pg_catalog.\"C\"".to_owned())),

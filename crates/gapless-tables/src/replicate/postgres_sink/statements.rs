@@ -144,6 +144,7 @@ mod tests {
             schema_version: "1".to_owned(),
             cursor_column: "at".to_owned(),
             key: vec!["mood".to_owned(), "id".to_owned()],
+            loose_key: Vec::new(),
             columns: vec![column("id", "bigint", true), column("mood", "public.mood", false)],
             types: Vec::new(),
             rows_estimate: None,

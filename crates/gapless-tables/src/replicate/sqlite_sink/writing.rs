@@ -21,6 +21,13 @@ pub(super) fn arrange(
     origin: &str,
     description: &TableDescription,
 ) -> Result<Position, SinkError> {
+    if let Some(column) = description.loose_key.first() {
+        let problem = format!(
+            "PostgreSQL takes keys for equal that are written differently, as 1.0 and 1.00 may be in `{column}`, and a file can't tell; copy \
+             into PostgreSQL"
+        );
+        return Err(SinkError::Refused(problem));
+    }
     let transaction = begin(connection)?;
     state::make(&transaction).map_err(sink_error)?;
     let kept = state::read(&transaction, table).map_err(sink_error)?;
