@@ -154,6 +154,31 @@ async fn what_can_not_be_followed_is_refused() {
     }
 }
 
+// Table behaviour 7
+#[tokio::test]
+async fn what_a_watched_table_was_before_is_told_to_those_who_saw_it_otherwise() {
+    let watched = TableConfig { consistency: Consistency::Watched, ..TableConfig::new("orders") };
+    let shop = Shop::open_with(watched).await;
+    let server = TestServer::start_with_tables(shop.declared()).await;
+    let mut all = Reader::connect(&server).await;
+    let cursor = all.subscribe(None, false).await.cursor;
+    let insert = "INSERT INTO orders VALUES (1, 'new', 1, NULL, now())";
+    shop.execute(insert).await;
+    all.told().await;
+    for _ in 0..10 {
+        shop.execute("DELETE FROM orders").await;
+        while all.told().await["op"] != "delete" {}
+        shop.execute(insert).await;
+        let mut late = Reader::connect(&server).await;
+        late.subscribe(Some(&cursor), false).await;
+        while late.told().await["op"] == "delete" {}
+        shop.execute("DELETE FROM orders").await;
+        while late.told().await["op"] != "delete" {}
+        shop.execute(insert).await;
+        while all.told().await["op"] == "delete" {}
+    }
+}
+
 #[tokio::test]
 async fn who_begins_when_nobody_has_followed_for_long_is_told_nothing_of_before() {
     let (shop, server) = open().await;
