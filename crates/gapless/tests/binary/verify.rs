@@ -117,13 +117,13 @@ fn a_copy_that_nobody_fills_is_called_behind_and_can_be_repaired() {
 #[test]
 fn keys_that_the_copy_orders_otherwise_hide_nothing() {
     let shop = Shop::with(
-        "CREATE TABLE notes (word text, amount numeric, note text, updated_at timestamptz NOT NULL, PRIMARY KEY (word, amount));
+        "CREATE TABLE notes (word text, amount numeric(12, 2), note text, updated_at timestamptz NOT NULL, PRIMARY KEY (word, amount));
          INSERT INTO notes SELECT CASE WHEN n % 2 = 0 THEN 'w' ELSE 'W' END || n, n / 4.0, 'n', '2026-01-01' FROM generate_series(1, 3000) n",
         &["notes"],
     );
     let file = sqlite(&shop);
     const SPOIL: &str = "UPDATE notes SET note = NULL WHERE word = 'w8'; DELETE FROM notes WHERE word = 'W9';
-        INSERT INTO notes VALUES ('theirs', '1', 'n', '2026-01-01')";
+        INSERT INTO notes VALUES ('theirs', '1.00', 'n', '2026-01-01')";
     for to in [&shop.target.url, &file] {
         shop.copy("notes", &["--to", to]).printed();
         assert_eq!(verify(&shop, "notes", &["--to", to]).printed(), "notes: equal: 3,000 rows");
@@ -133,9 +133,9 @@ fn keys_that_the_copy_orders_otherwise_hide_nothing() {
     for to in [&shop.target.url, &file] {
         let repaired = verify(&shop, "notes", &["--to", to, "--repair"]);
         for words in [
-            "row w8, 2.0000000000000000 has other",
-            "row W9, 2.2500000000000000 is missing",
-            "row theirs, 1 is only",
+            "row w8, 2.00 has other",
+            "row W9, 2.25 is missing",
+            "row theirs, 1.00 is only",
             "3 of them repaired",
         ] {
             assert!(repaired.printed().contains(words), "{words}: {repaired}");
