@@ -37,6 +37,6 @@ pub use membership::{History, Interval, MemberState, MembershipRow};
 pub use outbox::{Outbox, OutboxConfig, OutboxError, OutboxId, OutboxMessage};
 pub use seen::{CursorRefusal, Seen};
 pub use table::{
-    Boundary, Floor, FollowerStep, Found, Mark, Place, Snapshot, SnapshotError, StepEnd, TableCursor,
-    TableFollower, TableStep, TableTail,
+    Boundary, Floor, FollowerStep, Found, Mark, Place, Repeats, Snapshot, SnapshotError, StepEnd,
+    TableCursor, TableFollower, TableStep, TableTail,
 };

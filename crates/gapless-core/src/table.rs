@@ -9,6 +9,7 @@
 mod cursor;
 mod floor;
 mod follower;
+mod repeats;
 mod snapshot;
 mod tail;
 #[cfg(test)]
@@ -17,5 +18,6 @@ mod tests;
 pub use cursor::{Mark, Place, StepEnd, TableCursor, TableStep};
 pub use floor::Floor;
 pub use follower::{FollowerStep, TableFollower};
+pub use repeats::Repeats;
 pub use snapshot::{Snapshot, SnapshotError};
 pub use tail::{Boundary, Found, TableTail};

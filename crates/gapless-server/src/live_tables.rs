@@ -8,7 +8,6 @@ mod begin;
 mod follow;
 mod live_table;
 mod poller;
-mod repeats;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -17,6 +17,9 @@ mod flags;
 pub(crate) use faults::with_hint;
 pub(crate) use flags::CopyFlags;
 
+/// The exit code when a side couldn't be used for as long as one waits who wants to end.
+pub(crate) const GAVE_UP: u8 = 4;
+
 /// Copies of tables of one server into one target.
 #[derive(Debug)]
 pub(crate) struct Copies {

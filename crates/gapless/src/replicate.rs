@@ -23,7 +23,7 @@ use tracing::info;
 
 use crate::api::install_tls;
 use crate::connection::{block_on, complain};
-use crate::copies::{self, CopiedTable, Copies, CopyFlags, Target, with_hint};
+use crate::copies::{self, CopiedTable, Copies, CopyFlags, GAVE_UP, Target, with_hint};
 use crate::logging;
 use crate::signals::Signals;
 
@@ -61,7 +61,6 @@ pub(crate) struct Arguments {
 /// How many reports of a table may wait to be written down.
 const REPORTS_MAX: usize = 64;
 const IN_USE: u8 = 3;
-const GAVE_UP: u8 = 4;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // One thread is enough for what little there is to do beside waiting, and takes less memory than several.

@@ -12,7 +12,7 @@ use gapless_tables::verify::{CheckedCopy, Verifier, VerifyConfig};
 
 use crate::api::install_tls;
 use crate::connection::{block_on, complain};
-use crate::copies::{self, CopiedTable, Copies, CopyFlags, Target, with_hint};
+use crate::copies::{self, CopiedTable, Copies, CopyFlags, GAVE_UP, Target, with_hint};
 use crate::logging;
 use crate::output::show;
 use crate::signals::Signals;
@@ -41,7 +41,6 @@ pub(crate) struct Arguments {
 }
 
 const DIFFERS: u8 = 5;
-const GAVE_UP: u8 = 4;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     block_on(async {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, Stream};
-use gapless_core::{FollowerStep, TableFollower};
+use gapless_core::{FollowerStep, PROGRESS_PAUSE, TableFollower};
 use gapless_proto::{Cursor, Topic, TopicResetReason};
 use gapless_tables::{Changes, CursorError, SourceError};
 use tokio::sync::watch;
@@ -23,8 +23,6 @@ use crate::wakers::Wake;
 const PAGE_CHANGES: u32 = 200;
 /// How long to wait after the source failed.
 const SOURCE_PAUSE: Duration = Duration::from_secs(1);
-/// How long nothing is told until the cursor is, if it has moved: so that idle never turns into expired.
-const PROGRESS_PAUSE: Duration = Duration::from_secs(10);
 
 /// Tells one reader what changes in a table, as a stream that ends with a reset. Whoever doesn't poll it costs nothing.
 pub(crate) struct Follow {
@@ -116,7 +114,7 @@ impl Follow {
         }
     }
 
-    /// Tells the newest cursor when it is due, and is another one.
+    /// Tells the newest cursor when it is due, and is another one: so idle never turns into expired.
     fn progress(&mut self, newest: Option<Cursor>) -> Option<Next> {
         let now = Instant::now();
         if self.told_at + PROGRESS_PAUSE <= now {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gapless_core::Repeats;
 use gapless_tables::{Bell, Changes, Consistency, Moment, SourceError};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::live_table::{LiveTable, PassEnd, own_cursor};
-use super::repeats::Repeats;
 
 /// How often a table is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -84,7 +84,7 @@ impl Poller {
             place.pass = began.or(place.pass.take());
             if served.consistency() == Consistency::Watched {
                 self.repeats.handle_reads(self.table.behind_reads());
-                changes.retain(|change| self.repeats.is_new(change));
+                changes.retain(|change| self.repeats.is_new(change.key, &change.record));
             }
             let ended = place.pass.take_if(|_| !has_more);
             let end = ended.map(|moment| PassEnd { moment, cursor: own_cursor(&place.cursor) });
